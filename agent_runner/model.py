@@ -1,0 +1,352 @@
+"""The values everything else speaks in. Frozen; times are aware datetimes in UTC.
+
+Words are those of the README: a *task* is one job in one thread; a *turn* is one run of the
+agent process; an *inquiry* is one thing a person must decide; a *decision* is what they said.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from agent_runner.digest import SHORT
+
+
+class Value(BaseModel):
+    """Base of all stored values: immutable, and an unknown field is an error, not a surprise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def having(self, **changes: Any) -> Any:
+        """A validated copy with these fields changed."""
+        return type(self).model_validate({**dict(self), **changes})
+
+
+class Actor(Value):
+    """A person as a platform vouches for them. `person` is their name in [people], if listed."""
+
+    platform: str
+    tenant: str = ""
+    user_id: str
+    name: str
+    person: str = ""
+
+    @property
+    def key(self) -> str:
+        """Who this is across platforms: the listed person, else the platform's own identity."""
+        return f"person:{self.person}" if self.person else self.account
+
+    @property
+    def account(self) -> str:
+        """`platform:tenant:user` as the platform vouches for it."""
+        return f"{self.platform}:{self.tenant}:{self.user_id}"
+
+
+class Place(Value):
+    """Where a task lives: platform, chat, thread."""
+
+    platform: str
+    chat: str = ""
+    thread: str
+
+
+class TaskState(StrEnum):
+    """`stuck`: it cannot go on by itself and a person must say how (retry, stop)."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    STUCK = "stuck"
+
+
+class InquiryState(StrEnum):
+    """`expired`: nobody answered in time. `withdrawn`: the task ended before an answer."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    CHANGED = "changed"
+    REJECTED = "rejected"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+
+
+class Execution(StrEnum):
+    """What became of the call. `unknown`: it was started and nobody saw it end."""
+
+    NONE = "none"
+    STARTED = "started"
+    FINISHED = "finished"
+    UNKNOWN = "unknown"
+
+
+class Kind(StrEnum):
+    """`approval` of a tool call, `question` (AskUserQuestion), `plan` (ExitPlanMode)."""
+
+    APPROVAL = "approval"
+    QUESTION = "question"
+    PLAN = "plan"
+
+
+class Verdict(StrEnum):
+    """`change` is approve with changes: an edited input, or conditions in words."""
+
+    APPROVE = "approve"
+    CHANGE = "change"
+    REJECT = "reject"
+    ANSWER = "answer"
+
+
+class Scope(StrEnum):
+    """How far an approval reaches: this call, or this exact call for the rest of the task."""
+
+    ONCE = "once"
+    TASK = "task"
+
+
+class Usage(Value):
+    """What a task used so far, over all its turns.
+
+    `cost_usd` is read, never added up: the engine reports it cumulatively per session.
+    `active_ms` is time in which an agent process worked; `waiting_ms` is time in which the
+    task waited for people.
+    """
+
+    cost_usd: float = 0.0
+    model_calls: int = 0
+    turns: int = 0
+    active_ms: int = 0
+    waiting_ms: int = 0
+
+
+class Failure(Value):
+    """Why a task failed or is stuck: a stable code, what happened, what to do next."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+class FollowUp(Value):
+    """Words said while the agent was busy; they start the next turn."""
+
+    text: str
+    by: Actor
+    at: AwareDatetime
+
+
+class RunOptions(Value):
+    """What a turn runs with; stored with the task so that a resume runs with the same."""
+
+    plan: bool = False
+    model: str = ""
+
+
+class Task(Value):
+    """One job asked for in one thread. `revision` grows with every stored change."""
+
+    id: str
+    number: int
+    revision: int = 0
+    state: TaskState = TaskState.QUEUED
+    workspace: str
+    cwd: str
+    pool: str
+    place: Place
+    asked_by: Actor
+    text: str
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+    session_id: str
+    options: RunOptions = RunOptions()
+    turn: int = 1
+    """Number of the turn that is queued or running: a job for another turn is stale."""
+    attempt: int = 1
+    """How often this turn was started; grows when a worker died under it."""
+    prompt: str | None = None
+    """What the next turn is started with; None resumes the deferred call without a prompt."""
+    batch: str | None = None
+    """The batch of inquiries the task waits for, or that the queued turn resumes."""
+    waiting_since: AwareDatetime | None = None
+    follow_ups: tuple[FollowUp, ...] = ()
+    stop_requested_by: Actor | None = None
+    result: str | None = None
+    failure: Failure | None = None
+    usage: Usage = Usage()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is running, queued or waited for."""
+        return self.state in (TaskState.DONE, TaskState.FAILED, TaskState.STOPPED, TaskState.STUCK)
+
+
+class Decision(Value):
+    """What a person said about an inquiry, with their words as they typed them."""
+
+    verdict: Verdict
+    by: Actor
+    at: AwareDatetime
+    reason: str = ""
+    conditions: str = ""
+    input: dict[str, Any] | None = None
+    answers: dict[str, str] | None = None
+    scope: Scope = Scope.ONCE
+
+
+class Vote(Value):
+    """One person's word where more than one is needed."""
+
+    by: Actor
+    at: AwareDatetime
+    verdict: Verdict
+
+
+class Run(Value):
+    """How the call's execution went, as the engine reported it."""
+
+    state: Execution = Execution.NONE
+    started_at: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None
+    failed: bool = False
+    output: str = ""
+    """The tool's result, cut to `OUTPUT_KEPT` characters; the transcript has it whole."""
+
+
+OUTPUT_KEPT = 4_000
+"""Characters of a tool's result kept with the inquiry: enough for a card, small in Redis."""
+
+
+class Inquiry(Value):
+    """One thing a person must decide, with everything they need to see to decide it."""
+
+    id: str
+    number: int
+    """Counts up over all tasks: people say "request #12"."""
+    revision: int = 0
+    kind: Kind
+    state: InquiryState = InquiryState.PENDING
+    task_id: str
+    batch: str
+    tool_use_id: str
+    tool_name: str
+    tool_input: dict[str, Any]
+    digest: str
+    workspace: str
+    cwd: str
+    asked_by: Actor
+    asked_at: AwareDatetime
+    rule: str
+    """The policy rule that stopped the call, as written: `Bash(kubectl *)`; or `nothing matched`."""
+    agent_words: str = ""
+    """What the agent wrote just before the call. Its words, not ours: always labelled."""
+    before: str | None = None
+    """For a Write to an existing file: that file's text at the time of asking (for a diff)."""
+    warnings: tuple[str, ...] = ()
+    """Codes of things a reader must notice (see `cards.wording`): `hidden_characters`, ..."""
+    approvers: tuple[str, ...]
+    """Who may decide, as in the policy: `requester`, `anyone`, `group:oncall`, `lin`."""
+    quorum: int = 1
+    requester_may_decide: bool = True
+    expires_at: AwareDatetime
+    replaces: str | None = None
+    """The inquiry this one follows (revised after conditions, or asked again)."""
+    votes: tuple[Vote, ...] = ()
+    decision: Decision | None = None
+    run: Run = Run()
+
+    @property
+    def short_digest(self) -> str:
+        """The characters of the digest that people see."""
+        return self.digest[:SHORT]
+
+    @property
+    def open(self) -> bool:
+        """Whether it still waits for a person."""
+        return self.state is InquiryState.PENDING
+
+    @property
+    def effective_input(self) -> dict[str, Any]:
+        """The input that runs when this is approved: the edited one, else as asked."""
+        if self.decision and self.decision.verdict is Verdict.CHANGE and self.decision.input:
+            return self.decision.input
+        return self.tool_input
+
+
+class Grant(Value):
+    """An approval that outlives one call: this exact call (by digest) for this task."""
+
+    task_id: str
+    digest: str
+    inquiry_id: str
+    by: Actor
+    at: AwareDatetime
+
+
+class Role(StrEnum):
+    """Who wrote a line of the thread: a person, the agent, or this program."""
+
+    USER = "user"
+    AGENT = "agent"
+    SYSTEM = "system"
+
+
+class Message(Value):
+    """One line of a task's thread as the API and the pages show it."""
+
+    role: Role
+    text: str
+    at: AwareDatetime
+    by: Actor | None = None
+
+
+class Progress(Value):
+    """What a running turn is doing now. Short-lived; never part of the record."""
+
+    activity: str
+    """Code for `cards.wording`: `starting`, `thinking`, `tool`, `model_retry`."""
+    detail: str = ""
+    tool_calls: int = 0
+    since: datetime = Field(description="when this turn's work began")
+
+
+class DeferredCall(Value):
+    """The call at which a turn stopped, as the engine reported it."""
+
+    tool_use_id: str
+    tool_name: str
+    tool_input: dict[str, Any]
+
+
+class TurnUsage(Value):
+    """What one turn used. `session_cost_usd` is cumulative for the session (engine fact E35)."""
+
+    session_cost_usd: float | None = None
+    model_calls: int = 0
+    active_ms: int = 0
+
+
+class OutcomeKind(StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"
+    DEFERRED = "deferred"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class Outcome(Value):
+    """What one turn came to. `failure` is set exactly when the kind is FAILED."""
+
+    kind: OutcomeKind
+    result: str = ""
+    deferred: DeferredCall | None = None
+    failure: Failure | None = None
+    retry: bool = False
+    """For FAILED: whether running the same turn again can help (server away, model down)."""
+    usage: TurnUsage = TurnUsage()

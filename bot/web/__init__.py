@@ -1,0 +1,1 @@
+"""The built-in web page and its JSON API."""
