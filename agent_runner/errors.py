@@ -39,7 +39,7 @@ class NotFound(CountersignError):
 
 
 class NotAllowed(CountersignError):
-    """This person may not do this; the hint says who may."""
+    """That person may not do it; the hint says who may."""
 
     code = "not_allowed"
 
