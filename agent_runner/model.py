@@ -222,6 +222,10 @@ OUTPUT_KEPT = 4_000
 """Characters of a tool's result kept with the inquiry: enough for a card, small in Redis."""
 
 
+REQUEST_APPROVAL = "mcp__countersign__request_approval"
+"""Our own tool, for a step that is no single tool call; approval (or conditions) is its result."""
+
+
 class Inquiry(Value):
     """One thing a person must decide, with everything they need to see to decide it."""
 
@@ -269,6 +273,17 @@ class Inquiry(Value):
     def open(self) -> bool:
         """Whether it still waits for a person."""
         return self.state is InquiryState.PENDING
+
+    @property
+    def run_allowed(self) -> bool:
+        """Whether a person said yes to running this call (as asked, as edited, or with answers).
+
+        Conditions in words are no yes to a tool call: it comes back revised and is shown again.
+        """
+        if self.state is InquiryState.CHANGED:
+            edited = self.decision is not None and self.decision.input is not None
+            return edited or self.tool_name == REQUEST_APPROVAL
+        return self.state in (InquiryState.APPROVED, InquiryState.ANSWERED)
 
     @property
     def effective_input(self) -> dict[str, Any]:

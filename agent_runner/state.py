@@ -32,6 +32,8 @@ class TaskEvent(StrEnum):
     STICK = "stick"
     """It cannot go on without a person saying how."""
     STOP = "stop"
+    ASK_AGAIN = "ask_again"
+    """A request that expired is asked again after the task had ended."""
 
 
 T = TaskState
@@ -56,6 +58,9 @@ TASK: Mapping[tuple[TaskState, TaskEvent], TaskState] = {
     (T.RUNNING, TaskEvent.STOP): T.STOPPED,
     (T.WAITING, TaskEvent.STOP): T.STOPPED,
     (T.STUCK, TaskEvent.STOP): T.STOPPED,
+    (T.DONE, TaskEvent.ASK_AGAIN): T.WAITING,
+    (T.FAILED, TaskEvent.ASK_AGAIN): T.WAITING,
+    (T.STOPPED, TaskEvent.ASK_AGAIN): T.WAITING,
 }
 
 

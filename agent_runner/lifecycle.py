@@ -1,0 +1,407 @@
+"""What each event does to a task and its inquiries: pure functions, snapshot in, changes out.
+
+The bot, the clock and the runners all call these inside `Store.transact`; there is no other
+place that moves a task or an inquiry. What may not happen raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from agent_runner import briefs
+from agent_runner.audit import Event, Note
+from agent_runner.errors import AlreadyDecided, Expired, WrongState
+from agent_runner.model import (
+    Actor,
+    Decision,
+    Execution,
+    Failure,
+    FollowUp,
+    Grant,
+    Inquiry,
+    InquiryState,
+    Message,
+    Outcome,
+    OutcomeKind,
+    Role,
+    Run,
+    Scope,
+    Task,
+    TaskState,
+    Usage,
+    Vote,
+)
+from agent_runner.state import (
+    EXECUTION,
+    INQUIRY,
+    TASK,
+    ExecutionEvent,
+    InquiryEvent,
+    TaskEvent,
+    move,
+)
+from agent_runner.store import Changes, Snapshot
+
+MAX_ATTEMPTS = 3
+"""How often a turn is started again by itself after its worker died, before a person is asked."""
+
+
+def start(snap: Snapshot, *, turn: int, attempt: int, worker: str, now: datetime) -> Changes:
+    """Claims the queued turn. Answers whether it is ours: a job delivered twice finds it taken."""
+    task = snap.task
+    if task.state is not TaskState.QUEUED or (task.turn, task.attempt) != (turn, attempt):
+        return Changes(answer=False)
+    started = _to(task, TaskEvent.START, now)
+    note = _note(Event.TURN_STARTED, task, now, details={"turn": turn, "attempt": attempt, "worker": worker})
+    return Changes(task=started, notes=(note,), answer=True)
+
+
+def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: datetime) -> Changes:
+    """Commits how a turn ended, with the inquiries it raised, and queues what comes next."""
+    task = snap.task.having(usage=_used(snap.task.usage, outcome))
+    lost = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
+    if lost:
+        return replace(_stuck_unknown(task, lost, now), release_lease=True)
+    if outcome.kind is OutcomeKind.STOPPED or task.stop_requested_by:
+        changes = _stopped(replace(snap, task=task), asked, task.stop_requested_by, now)
+    elif outcome.kind is OutcomeKind.DEFERRED:
+        changes = _waiting(task, asked, now)
+    elif outcome.kind is OutcomeKind.DONE:
+        changes = _finished(task, outcome, now)
+    else:
+        changes = _failed(task, outcome.failure or Failure(code="engine_failed", message="It failed."), now)
+    return replace(changes, release_lease=True)
+
+
+def lost(snap: Snapshot, now: datetime) -> Changes:
+    """The worker is gone. Starts the same turn again, unless a call may have run or it keeps dying."""
+    task = snap.task
+    if task.state is not TaskState.RUNNING:
+        return Changes()
+    note = _note(Event.WORKER_LOST, task, now, details={"turn": task.turn, "attempt": task.attempt})
+    started = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
+    if started:
+        changes = _stuck_unknown(task, started, now)
+        return replace(changes, notes=(note, *changes.notes))
+    if task.stop_requested_by:
+        changes = _stopped(snap, (), task.stop_requested_by, now)
+        return replace(changes, notes=(note, *changes.notes))
+    if task.attempt >= MAX_ATTEMPTS:
+        failure = Failure(
+            code="worker_lost", message=f"The worker stopped {task.attempt} times while this was running."
+        )
+        stuck = _to(task, TaskEvent.STICK, now).having(failure=failure)
+        return Changes(task=stuck, notes=(note, _ended(stuck, now)))
+    return Changes(task=_again(task, now), notes=(note,), enqueue=True)
+
+
+def decide(
+    snap: Snapshot,
+    inquiry_id: str,
+    decision: Decision,
+    *,
+    votes: tuple[Vote, ...],
+    decided: bool,
+    now: datetime,
+) -> Changes:
+    """Records a vote, or the decision it completes; resumes the task when the batch is settled.
+
+    Raises `AlreadyDecided` or `Expired` (with nothing changed) when it is too late.
+    """
+    inquiry = still_open(snap.inquiry(inquiry_id), now)
+    words = decision.reason or decision.conditions
+    if not decided:
+        voted = inquiry.having(votes=votes)
+        note = _inquiry_note(Event.VOTED, voted, now, decision.by, words, verdict=decision.verdict)
+        return Changes(task=_touched(snap.task, now), inquiries=(voted,), notes=(note,), answer=voted)
+    state = move(INQUIRY, inquiry.state, InquiryEvent(decision.verdict.value))
+    closed = inquiry.having(state=state, decision=decision, votes=votes)
+    details = {"verdict": decision.verdict, "scope": decision.scope}
+    if decision.input is not None:
+        details["input"] = decision.input
+    if decision.answers is not None:
+        details["answers"] = decision.answers
+    note = _inquiry_note(Event.DECIDED, closed, now, decision.by, words, **details)
+    grants: tuple[Grant, ...] = ()
+    if decision.scope is Scope.TASK and closed.state is InquiryState.APPROVED:
+        grants = (
+            Grant(task_id=closed.task_id, digest=closed.digest, inquiry_id=closed.id, by=decision.by, at=now),
+        )
+    return _settled(snap, Changes(inquiries=(closed,), notes=(note,), grants=grants, answer=closed), now)
+
+
+def still_open(inquiry: Inquiry, now: datetime) -> Inquiry:
+    """The inquiry, if it can be decided now; raises what says why not."""
+    if inquiry.state is InquiryState.EXPIRED or (inquiry.open and inquiry.expires_at <= now):
+        raise Expired(f"Request #{inquiry.number} is over since {inquiry.expires_at:%Y-%m-%d %H:%M UTC}.")
+    if inquiry.state is InquiryState.WITHDRAWN:
+        raise WrongState(f"Request #{inquiry.number} was withdrawn: the job was stopped.")
+    if not inquiry.open:
+        by = inquiry.decision.by.name if inquiry.decision else ""
+        raise AlreadyDecided(
+            f"Request #{inquiry.number} is already {inquiry.state} by {by}.",
+            by=by,
+            state=str(inquiry.state),
+            at=inquiry.decision.at if inquiry.decision else None,
+        )
+    return inquiry
+
+
+def expire(snap: Snapshot, inquiry_id: str, now: datetime) -> Changes:
+    """Closes an inquiry whose time is over. Time never approves."""
+    inquiry = snap.inquiry(inquiry_id)
+    if not inquiry.open or inquiry.expires_at > now:
+        return Changes()
+    closed = inquiry.having(state=move(INQUIRY, inquiry.state, InquiryEvent.EXPIRE))
+    note = _inquiry_note(Event.EXPIRED, closed, now, None, "")
+    return _settled(snap, Changes(inquiries=(closed,), notes=(note,)), now)
+
+
+def ask_again(
+    snap: Snapshot,
+    inquiry_id: str,
+    *,
+    new_id: str,
+    number: int,
+    expires_at: datetime,
+    by: Actor,
+    now: datetime,
+) -> Changes:
+    """Opens a fresh inquiry for an expired one's call, once the task has ended."""
+    old = snap.inquiry(inquiry_id)
+    if old.state is not InquiryState.EXPIRED:
+        raise WrongState(f"Request #{old.number} is {old.state}; only an expired one can be asked again.")
+    if any(i.replaces == old.id for i in snap.inquiries):
+        raise WrongState(f"Request #{old.number} was asked again already.")
+    fresh = old.having(
+        id=new_id,
+        number=number,
+        revision=0,
+        state=InquiryState.PENDING,
+        tool_use_id="",
+        batch=f"again-{new_id}",
+        asked_at=now,
+        expires_at=expires_at,
+        replaces=old.id,
+        votes=(),
+    )
+    task = _to(snap.task, TaskEvent.ASK_AGAIN, now).having(batch=fresh.batch, waiting_since=now)
+    note = _inquiry_note(Event.INQUIRY_ASKED, fresh, now, by, "")
+    return Changes(task=task, inquiries=(fresh,), notes=(note,), answer=fresh)
+
+
+def stop(snap: Snapshot, by: Actor, now: datetime) -> Changes:
+    """Stops a task: at once where nothing runs, else by asking its worker."""
+    task = snap.task
+    note = _note(Event.STOP_REQUESTED, task, now, actor=by)
+    if task.state is TaskState.RUNNING:
+        asked = _touched(task, now).having(stop_requested_by=by)
+        return Changes(task=asked, notes=(note,), answer="stopping")
+    changes = _stopped(snap, (), by, now)
+    return replace(changes, notes=(note, *changes.notes), answer="stopped")
+
+
+def follow_up(snap: Snapshot, text: str, by: Actor, now: datetime) -> Changes:
+    """Words that are no answer: start the next turn, or wait for the present one to end (A14)."""
+    task = snap.task
+    message = Message(role=Role.USER, text=text, at=now, by=by)
+    note = _note(Event.FOLLOW_UP, task, now, actor=by, words=text)
+    if task.ended:
+        task = _continued(task, text, now)
+        return Changes(task=task, messages=(message,), notes=(note,), enqueue=True, answer="started")
+    task = _touched(task, now).having(follow_ups=(*task.follow_ups, FollowUp(text=text, by=by, at=now)))
+    return Changes(task=task, messages=(message,), notes=(note,), answer="queued")
+
+
+def retry(snap: Snapshot, by: Actor, now: datetime) -> Changes:
+    """Starts the turn that failed or got stuck once more. A call that may have run stays unrun."""
+    task = snap.task
+    note = _note(Event.RETRIED, task, now, actor=by, details={"turn": task.turn})
+    return Changes(task=_again(task, now), notes=(note,), enqueue=True, answer="started")
+
+
+def dispatch(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -> Changes:
+    """Marks an approved call as started, before it may run: once, and only from here."""
+    inquiry = snap.inquiry(inquiry_id)
+    if not inquiry.run_allowed:
+        raise WrongState(f"Request #{inquiry.number} is {inquiry.state}: it may not run.")
+    run = Run(state=move(EXECUTION, inquiry.run.state, ExecutionEvent.START), started_at=now)
+    running = inquiry.having(run=run, tool_use_id=tool_use_id)
+    note = _inquiry_note(Event.DISPATCHED, running, now, None, "")
+    return Changes(task=_touched(snap.task, now), inquiries=(running,), notes=(note,), answer=running)
+
+
+def finished(snap: Snapshot, inquiry_id: str, *, failed: bool, output: str, now: datetime) -> Changes:
+    """Records that a started call ended, and how."""
+    inquiry = snap.inquiry(inquiry_id)
+    if inquiry.run.state is not Execution.STARTED:
+        return Changes()
+    state = move(EXECUTION, inquiry.run.state, ExecutionEvent.FINISH)
+    run = inquiry.run.having(state=state, finished_at=now, failed=failed, output=output)
+    ran = inquiry.having(run=run)
+    note = _inquiry_note(Event.FINISHED, ran, now, None, "", failed=failed, output=output)
+    return Changes(task=_touched(snap.task, now), inquiries=(ran,), notes=(note,))
+
+
+def remark(snap: Snapshot, note: Note) -> Changes:
+    """Puts something on record that changes nothing else."""
+    return Changes(task=_touched(snap.task, note.at), notes=(note,))
+
+
+# --- parts of the above ------------------------------------------------------------------
+
+
+def _to(task: Task, event: TaskEvent, now: datetime) -> Task:
+    result: Task = task.having(state=move(TASK, task.state, event), updated_at=now)
+    return result
+
+
+def _touched(task: Task, now: datetime) -> Task:
+    result: Task = task.having(updated_at=now)
+    return result
+
+
+def _again(task: Task, now: datetime) -> Task:
+    result: Task = _to(task, TaskEvent.REQUEUE, now).having(
+        attempt=task.attempt + 1, failure=None, stop_requested_by=None
+    )
+    return result
+
+
+def _continued(task: Task, prompt: str | None, now: datetime) -> Task:
+    """The task with its next turn queued; a `prompt` of None resumes the settled batch."""
+    event = TaskEvent.RESUME if task.state is TaskState.WAITING else TaskEvent.CONTINUE
+    result: Task = _to(task, event, now).having(
+        turn=task.turn + 1,
+        attempt=1,
+        prompt=prompt,
+        batch=task.batch if task.state is TaskState.WAITING else None,
+        waiting_since=None,
+        usage=_waited(task, now),
+        stop_requested_by=None,
+        failure=None,
+        result=None,
+    )
+    return result
+
+
+def _waited(task: Task, now: datetime) -> Usage:
+    since = task.waiting_since or now
+    waited = max(0, int((now - since).total_seconds() * 1000))
+    usage: Usage = task.usage.having(waiting_ms=task.usage.waiting_ms + waited)
+    return usage
+
+
+def _used(usage: Usage, outcome: Outcome) -> Usage:
+    turn = outcome.usage
+    result: Usage = usage.having(
+        cost_usd=usage.cost_usd if turn.session_cost_usd is None else turn.session_cost_usd,
+        model_calls=usage.model_calls + turn.model_calls,
+        turns=usage.turns + 1,
+        active_ms=usage.active_ms + turn.active_ms,
+    )
+    return result
+
+
+def _settled(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
+    """`changes`, and the next turn queued if they leave nothing of the batch undecided."""
+    new = {i.id: i for i in changes.inquiries}
+    batch = [new.get(i.id, i) for i in snap.batch]
+    if snap.task.state is not TaskState.WAITING or any(i.open for i in batch):
+        return replace(changes, task=_touched(snap.task, now))
+    again = [i for i in batch if not i.tool_use_id]
+    prompt = "\n\n".join(briefs.asked_again(i) for i in again) if again else None
+    return replace(changes, task=_continued(snap.task, prompt, now), enqueue=True)
+
+
+def _waiting(task: Task, asked: tuple[Inquiry, ...], now: datetime) -> Changes:
+    waiting = _to(task, TaskEvent.WAIT, now).having(batch=asked[0].batch, waiting_since=now)
+    notes = tuple(
+        _inquiry_note(Event.INQUIRY_ASKED, i, now, i.asked_by, i.agent_words, rule=i.rule) for i in asked
+    )
+    return Changes(task=waiting, inquiries=asked, notes=notes)
+
+
+def _finished(task: Task, outcome: Outcome, now: datetime) -> Changes:
+    said = (Message(role=Role.AGENT, text=outcome.result, at=now),) if outcome.result else ()
+    if task.follow_ups:
+        prompt = "\n\n".join(f.text for f in task.follow_ups)
+        return Changes(task=_continued(task, prompt, now).having(follow_ups=()), messages=said, enqueue=True)
+    done = _to(task, TaskEvent.FINISH, now).having(result=outcome.result)
+    return Changes(task=done, messages=said, notes=(_ended(done, now),))
+
+
+def _failed(task: Task, failure: Failure, now: datetime) -> Changes:
+    failed = _to(task, TaskEvent.FAIL, now).having(failure=failure)
+    return Changes(task=failed, notes=(_ended(failed, now),))
+
+
+def _stopped(snap: Snapshot, asked: tuple[Inquiry, ...], by: Actor | None, now: datetime) -> Changes:
+    """The task stopped, with what was open (or just raised) withdrawn."""
+    opened = (*(i for i in snap.inquiries if i.open), *asked)
+    gone = tuple(i.having(state=move(INQUIRY, i.state, InquiryEvent.WITHDRAW)) for i in opened)
+    notes = tuple(_inquiry_note(Event.WITHDRAWN, i, now, by, "") for i in gone)
+    task = _to(snap.task, TaskEvent.STOP, now).having(usage=_waited(snap.task, now), waiting_since=None)
+    return Changes(task=task, inquiries=gone, notes=(*notes, _ended(task, now)))
+
+
+def _stuck_unknown(task: Task, lost_calls: tuple[Inquiry, ...], now: datetime) -> Changes:
+    numbers = ", ".join(f"#{i.number}" for i in lost_calls)
+    failure = Failure(
+        code="outcome_unknown",
+        message=f"The worker stopped while request {numbers} was running. It may or may not have taken effect.",
+        hint="Check what happened. Retry goes on without running it again; Stop ends the job.",
+    )
+    stuck = _to(task, TaskEvent.STICK, now).having(failure=failure)
+    notes = tuple(_inquiry_note(Event.OUTCOME_UNKNOWN, i, now, None, "") for i in lost_calls)
+    return Changes(task=stuck, inquiries=lost_calls, notes=(*notes, _ended(stuck, now)))
+
+
+def _lost(inquiry: Inquiry) -> Inquiry:
+    state = move(EXECUTION, inquiry.run.state, ExecutionEvent.LOSE)
+    result: Inquiry = inquiry.having(run=inquiry.run.having(state=state))
+    return result
+
+
+def _note(
+    event: Event,
+    task: Task,
+    now: datetime,
+    *,
+    actor: Actor | None = None,
+    words: str = "",
+    details: dict[str, object] | None = None,
+) -> Note:
+    return Note(event=event, at=now, task_id=task.id, actor=actor, words=words, details=details or {})
+
+
+def _inquiry_note(
+    event: Event, inquiry: Inquiry, now: datetime, actor: Actor | None, words: str, **details: object
+) -> Note:
+    about = {"number": inquiry.number, "tool_name": inquiry.tool_name, **details}
+    if event is Event.INQUIRY_ASKED:
+        about["tool_input"] = inquiry.tool_input
+    return Note(
+        event=event,
+        at=now,
+        task_id=inquiry.task_id,
+        inquiry_id=inquiry.id,
+        actor=actor,
+        digest=inquiry.digest,
+        words=words,
+        details=about,
+    )
+
+
+def _ended(task: Task, now: datetime) -> Note:
+    details: dict[str, object] = {"state": task.state, "usage": task.usage.model_dump()}
+    if task.failure:
+        details["failure"] = task.failure.model_dump()
+    return _note(Event.TASK_ENDED, task, now, words=task.result or "", details=details)
+
+
+def open_inquiries(inquiries: Iterable[Inquiry]) -> tuple[Inquiry, ...]:
+    """Those that still wait for a person, oldest first."""
+    return tuple(sorted((i for i in inquiries if i.open), key=lambda i: i.number))

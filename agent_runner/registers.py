@@ -1,0 +1,231 @@
+"""Small single-key facts in Redis beside the aggregates.
+
+Leases, progress, the courier's work list and receipts, the change feed, access tokens, leadership.
+None of these decides whether a call may run; what does is in `store`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import redis.asyncio
+from redis import Redis
+from redis.exceptions import RedisError
+
+from agent_runner.model import Actor, Progress, Value
+from agent_runner.store import Keys, answering, decode, encode
+
+LEASE_MS = 20_000
+"""A lease not renewed for this long is over; it is renewed every `LEASE_BEAT` seconds."""
+
+LEASE_BEAT = 5.0
+
+PROGRESS_SECONDS = 120
+
+_EXTEND = """
+local raw = redis.call('GET', KEYS[1])
+if raw and cjson.decode(raw)['token'] == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0
+"""
+
+_RELEASE = """
+local raw = redis.call('GET', KEYS[1])
+if raw and cjson.decode(raw)['token'] == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+
+_SETTLE = """
+if redis.call('ZSCORE', KEYS[1], ARGV[1]) == ARGV[2] then return redis.call('ZREM', KEYS[1], ARGV[1]) end
+return 0
+"""
+
+
+class Lease(Value):
+    """Who runs a task's turn now: the process group on a host, and a token that fences its writes."""
+
+    token: str
+    host: str
+    pid: int
+    pgid: int
+    process_started: float
+    """Start time of the process in Unix seconds: tells it from a later one with the same pid."""
+
+
+class Receipt(Value):
+    """What a posted message shows: the revision and a digest of the rendered card."""
+
+    key: str
+    message_id: str
+    revision: int
+    shown: str
+    failures: int = 0
+
+
+class Registers:
+    """The registers of one store. Synchronous like `Store`, except for the change feed."""
+
+    def __init__(self, client: Redis, *, keys: Keys | None = None) -> None:
+        self.client = client
+        self.keys = keys or Keys()
+
+    # --- leases --------------------------------------------------------------------------
+
+    @answering
+    def take_lease(self, task_id: str, lease: Lease) -> bool:
+        """Whether the lease is ours now; False while another one is alive."""
+        key = self.keys.part(task_id, "lease")
+        return bool(self.client.set(key, lease.model_dump_json(), nx=True, px=LEASE_MS))
+
+    @answering
+    def extend_lease(self, task_id: str, token: str) -> bool:
+        """Renews our lease; False when it is no longer ours."""
+        return bool(self.client.eval(_EXTEND, 1, self.keys.part(task_id, "lease"), token, LEASE_MS))
+
+    @answering
+    def release_lease(self, task_id: str, token: str) -> None:
+        """Gives our lease back, if it is still ours."""
+        self.client.eval(_RELEASE, 1, self.keys.part(task_id, "lease"), token)
+
+    @answering
+    def lease(self, task_id: str) -> Lease | None:
+        """The live lease of a task, if any."""
+        raw = self.client.get(self.keys.part(task_id, "lease"))
+        return Lease.model_validate_json(raw) if raw else None
+
+    @answering
+    def drop_lease(self, task_id: str) -> None:
+        """Ends a lease whose owner is known to be dead."""
+        self.client.delete(self.keys.part(task_id, "lease"))
+
+    # --- progress ------------------------------------------------------------------------
+
+    def show_progress(self, task_id: str, progress: Progress) -> None:
+        """Says what a running turn does. Best effort: a lost line of progress harms nothing."""
+        try:
+            with self.client.pipeline(transaction=False) as pipe:
+                pipe.set(self.keys.part(task_id, "progress"), encode(progress), ex=PROGRESS_SECONDS)
+                pipe.xadd(self.keys.changes, {"task": task_id, "what": "progress"}, maxlen=10_000)
+                pipe.execute()
+        except RedisError:
+            return
+
+    @answering
+    def progress(self, task_id: str) -> Progress | None:
+        """What the task's running turn said last."""
+        raw = self.client.get(self.keys.part(task_id, "progress"))
+        return decode(Progress, raw) if raw else None
+
+    # --- the courier's work --------------------------------------------------------------
+
+    @answering
+    def dirty(self, limit: int = 100) -> list[tuple[str, bytes]]:
+        """Tasks whose posted messages may be stale, oldest change first, each with its mark."""
+        rows: Any = self.client.zrange(self.keys.dirty, 0, limit - 1, withscores=True)
+        return [(task.decode(), repr(score).encode()) for task, score in rows]
+
+    @answering
+    def mark_dirty(self, task_id: str, now: datetime) -> None:
+        """Asks the courier to look at a task again."""
+        self.client.zadd(self.keys.dirty, {task_id: now.timestamp()})
+
+    @answering
+    def receipts(self, task_id: str) -> dict[str, Receipt]:
+        """What is posted for a task, by message key."""
+        raw: Any = self.client.hgetall(self.keys.part(task_id, "posts"))
+        return {key.decode(): Receipt.model_validate_json(item) for key, item in raw.items()}
+
+    @answering
+    def keep_receipt(self, task_id: str, receipt: Receipt) -> None:
+        """Remembers what a posted message shows now."""
+        self.client.hset(self.keys.part(task_id, "posts"), receipt.key, receipt.model_dump_json())
+
+    @answering
+    def settle(self, task_id: str, mark: bytes) -> None:
+        """Takes a task off the work list unless it changed since `mark` was read."""
+        self.client.eval(_SETTLE, 1, self.keys.dirty, task_id, mark)
+
+    # --- the change feed -----------------------------------------------------------------
+
+    @answering
+    def last_change(self) -> str:
+        """The feed's newest id; reading after it yields only what comes later."""
+        rows: Any = self.client.xrevrange(self.keys.changes, count=1)
+        return rows[0][0].decode() if rows else "0-0"
+
+    async def changes(
+        self, client: redis.asyncio.Redis, after: str, *, block_ms: int = 1_000
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Endless (task id, what) for each change after `after`; ('', 'idle') when nothing came.
+
+        A connection that breaks is made again; what happened meanwhile is in the feed.
+        """
+        while True:
+            reply: Any = await client.xread({self.keys.changes: after}, count=500, block=block_ms)
+            rows = _rows(reply)
+            if not rows:
+                yield "", "idle"
+            for change_id, row in rows:
+                after = change_id.decode()
+                yield row[b"task"].decode(), row[b"what"].decode()
+
+    # --- people --------------------------------------------------------------------------
+
+    @answering
+    def keep_token(self, token: str, actor: Actor) -> None:
+        """Lets the bearer of `token` act as `actor`. Only the token's SHA-256 is stored."""
+        self.client.hset(self.keys.tokens, _hashed(token), actor.model_dump_json())
+
+    @answering
+    def who(self, token: str) -> Actor | None:
+        """The person this token belongs to."""
+        raw = self.client.hget(self.keys.tokens, _hashed(token))
+        return Actor.model_validate_json(raw) if raw else None
+
+    @answering
+    def revoke_tokens(self, account: str) -> int:
+        """Ends all tokens of an account (`Actor.account`); returns how many there were."""
+        rows: Any = self.client.hgetall(self.keys.tokens)
+        gone = [k for k, raw in rows.items() if Actor.model_validate_json(raw).account == account]
+        return int(self.client.hdel(self.keys.tokens, *gone)) if gone else 0
+
+    # --- leadership and retries ----------------------------------------------------------
+
+    @answering
+    def lead(self, role: str, me: str, ms: int) -> bool:
+        """Whether `me` holds `role` for the next `ms` milliseconds (taken, or extended)."""
+        key = f"{self.keys.prefix}leader:{role}"
+        if self.client.set(key, json.dumps({"token": me}), nx=True, px=ms):
+            return True
+        return bool(self.client.eval(_EXTEND, 1, key, me, ms))
+
+    @answering
+    def first_time(self, what: str, *, seconds: int) -> bool:
+        """Whether `what` (an event's id) is seen for the first time within `seconds`."""
+        return bool(self.client.set(f"{self.keys.prefix}seen:{what}", 1, nx=True, ex=seconds))
+
+
+def new_lease_token() -> str:
+    """A token nobody can guess."""
+    return secrets.token_hex(16)
+
+
+def _hashed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _rows(reply: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """The rows of an XREAD reply, in either of the shapes that redis-py gives (RESP2, RESP3)."""
+    if not reply:
+        return []
+    if isinstance(reply, dict):
+        return [row for rows in reply.values() for batch in rows for row in _flat(batch)]
+    return [row for _, rows in reply for row in rows]
+
+
+def _flat(batch: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    return [batch] if isinstance(batch, tuple) and isinstance(batch[0], bytes) else list(batch)

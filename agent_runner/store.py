@@ -1,0 +1,451 @@
+"""Tasks and all that belongs to them in Redis: keys, codec, compare-and-set transactions.
+
+A task with its inquiries, messages, audit chain and grants is one aggregate. Every change to
+any part goes through `Store.transact`, which always writes the task (with the next revision)
+and watches only the task's key: one lock, one order of events, one EXEC for the state, the
+audit entries, the courier's work and the RQ job.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar
+
+from redis import Redis
+from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, WatchError
+from redis.retry import Retry
+
+from agent_runner import audit
+from agent_runner.errors import FixConfiguration, LostLease, NotFound, TryLater
+from agent_runner.model import Grant, Inquiry, InquiryState, Message, Task, TaskState, Value
+
+SCHEMA = 1
+"""Version of everything stored. A store written by a newer program is refused at start."""
+
+ATTEMPTS = 50
+"""How often a transaction is tried against others on the same task before "try again"."""
+
+TXN_SECONDS = 120
+"""How long a transaction's mark is kept to tell a lost reply from a lost write."""
+
+CHANGES_KEPT = 10_000
+"""Length of the change feed; a reader that falls behind further reads the state again."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+V = TypeVar("V", bound=Value)
+
+
+def answering(method: Callable[P, R]) -> Callable[P, R]:
+    """Turns a silent or broken Redis into `TryLater`: the caller learns that nothing was recorded."""
+
+    @functools.wraps(method)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except RedisError as error:
+            raise TryLater(
+                "The store did not answer, so this could not be recorded.",
+                hint="Try again in a moment: nothing is done twice. `countersign doctor` shows the cause.",
+                cause=type(error).__name__,
+            ) from error
+
+    return wrapped
+
+
+class Keys:
+    """Every key this program uses (RQ's own keys begin with `rq:`)."""
+
+    def __init__(self, prefix: str = "cs:") -> None:
+        self.prefix = prefix
+        self.schema = f"{prefix}schema"
+        self.changes = f"{prefix}changes"
+        self.dirty = f"{prefix}dirty"
+        self.expiry = f"{prefix}expiry"
+        self.retry = f"{prefix}retry"
+        self.tasks = f"{prefix}tasks"
+        self.inquiries = f"{prefix}inquiries"
+        self.audit = f"{prefix}audit"
+        self.tokens = f"{prefix}tokens"
+
+    def counter(self, name: str) -> str:
+        """A counter's key."""
+        return f"{self.prefix}counter:{name}"
+
+    def task(self, task_id: str) -> str:
+        """The task itself: the one key its transactions watch."""
+        return f"{self.prefix}task:{task_id}"
+
+    def part(self, task_id: str, name: str) -> str:
+        """A task's `messages`, `inquiries`, `audit`, `grants`, `lease`, `progress` or `posts`."""
+        return f"{self.prefix}task:{task_id}:{name}"
+
+    def inquiry(self, inquiry_id: str) -> str:
+        """One inquiry."""
+        return f"{self.prefix}inquiry:{inquiry_id}"
+
+    def tasks_in(self, state: TaskState) -> str:
+        """Index of the tasks in a state, scored by number."""
+        return f"{self.tasks}:{state}"
+
+    def inquiries_in(self, state: InquiryState) -> str:
+        """Index of the inquiries in a state, scored by number."""
+        return f"{self.inquiries}:{state}"
+
+    def txn(self, mark: str) -> str:
+        """Mark of one transaction, to tell a lost reply from a lost write."""
+        return f"{self.prefix}txn:{mark}"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A task with its inquiries (oldest first) and grants, as read in one transaction."""
+
+    task: Task
+    inquiries: tuple[Inquiry, ...] = ()
+    grants: tuple[Grant, ...] = ()
+
+    def inquiry(self, inquiry_id: str) -> Inquiry:
+        """The inquiry of that id; raises `NotFound`."""
+        for inquiry in self.inquiries:
+            if inquiry.id == inquiry_id:
+                return inquiry
+        raise NotFound(f"There is no request {inquiry_id} in this task.")
+
+    @property
+    def batch(self) -> tuple[Inquiry, ...]:
+        """The inquiries the task waits for, or that the queued turn resumes."""
+        return tuple(i for i in self.inquiries if i.batch == self.task.batch)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a transaction writes. Empty means: nothing, not even a new revision."""
+
+    task: Task | None = None
+    inquiries: tuple[Inquiry, ...] = ()
+    messages: tuple[Message, ...] = ()
+    notes: tuple[audit.Note, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    enqueue: bool = False
+    release_lease: bool = False
+    answer: Any = field(default=None, compare=False)
+    """Handed back to the caller of `transact`."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return self.task is None and not (self.inquiries or self.messages or self.notes or self.grants)
+
+
+Modifier = Callable[[Snapshot], Changes]
+Enqueue = Callable[[Pipeline, Task], None]
+
+
+class Store:
+    """The aggregate store. `enqueue` puts a task's turn on its queue inside the transaction.
+
+    Synchronous, because RQ's pipeline is; callers in an event loop use a thread.
+    """
+
+    def __init__(
+        self, client: Redis, *, enqueue: Enqueue, policy_version: str = "", keys: Keys | None = None
+    ) -> None:
+        self.client = client
+        self.policy_version = policy_version
+        self.keys = keys or Keys()
+        self._enqueue = enqueue
+
+    # --- start ---------------------------------------------------------------------------
+
+    @answering
+    def check_schema(self) -> None:
+        """Claims an empty store for this schema; refuses one written by another version."""
+        self.client.set(self.keys.schema, SCHEMA, nx=True)
+        found = _text(self.client.get(self.keys.schema))
+        if found != str(SCHEMA):
+            raise FixConfiguration(
+                f"The store holds data of schema {found}; this program reads schema {SCHEMA}.",
+                hint="Start the version of Countersign that wrote it, or point to another store.",
+            )
+
+    @answering
+    def next_number(self, name: str) -> int:
+        """The next number of a counter (`task`, `inquiry`). Gaps are possible, repeats are not."""
+        return int(self.client.incr(self.keys.counter(name)))
+
+    # --- transactions --------------------------------------------------------------------
+
+    @answering
+    def create(self, task: Task, *, messages: Sequence[Message], notes: Sequence[audit.Note]) -> Task:
+        """Stores a new task and queues its first turn."""
+        changes = Changes(task=task, messages=tuple(messages), notes=tuple(notes), enqueue=True)
+        with self.client.pipeline() as pipe:
+            self._watch(pipe, task.id)
+            if pipe.exists(self.keys.task(task.id)):
+                return self.task(task.id)
+            pipe.multi()
+            written = self._write(pipe, Snapshot(task), changes, last=None, created=True)
+            pipe.execute()
+        return written
+
+    @answering
+    def transact(self, task_id: str, modify: Modifier, *, lease: str | None = None) -> tuple[Snapshot, Any]:
+        """Reads the aggregate, lets the pure `modify` say what changes, writes it in one EXEC.
+
+        `modify` may run several times; what it raises reaches the caller and nothing is written.
+        With `lease`, the write happens only while that lease token still owns the task
+        (`LostLease` otherwise). Returns the state after the write and `Changes.answer`.
+        """
+        mark, answer, lost = uuid.uuid4().hex, None, False
+        for _ in range(ATTEMPTS):
+            with self.client.pipeline() as pipe:
+                try:
+                    if lost and self.client.exists(self.keys.txn(mark)):
+                        return self.snapshot(task_id), answer
+                    self._watch(pipe, task_id)
+                    self._check_lease(pipe, task_id, lease)
+                    before = self._snapshot(pipe, task_id)
+                    changes = modify(before)
+                    answer = changes.answer
+                    if changes.empty:
+                        return before, answer
+                    last = self._last_entry(pipe, task_id)
+                    pipe.multi()
+                    self._write(pipe, before, changes, last=last)
+                    pipe.set(self.keys.txn(mark), 1, ex=TXN_SECONDS)
+                    pipe.execute()
+                    return _after(before, changes), answer
+                except WatchError:
+                    continue
+                except RedisConnectionError:
+                    # A lost reply looks like a lost write; the mark, read once more, tells them apart.
+                    if lost:
+                        raise
+                    lost = True
+        raise TryLater("Too many people are changing this at once; nothing was recorded.")
+
+    def _watch(self, pipe: Pipeline, task_id: str) -> None:
+        pipe.watch(  # type: ignore[no-untyped-call]  # redis-py has no annotation here
+            self.keys.task(task_id), self.keys.part(task_id, "lease")
+        )
+
+    def _check_lease(self, pipe: Pipeline, task_id: str, token: str | None) -> None:
+        if token is None:
+            return
+        raw = pipe.get(self.keys.part(task_id, "lease"))
+        if raw is None or json.loads(_bytes(raw))["token"] != token:
+            raise LostLease("Another worker owns this task now.")
+
+    def _write(
+        self,
+        pipe: Pipeline,
+        before: Snapshot,
+        changes: Changes,
+        *,
+        last: audit.Entry | None,
+        created: bool = False,
+    ) -> Task:
+        task: Task = (changes.task or before.task).having(revision=before.task.revision + 1)
+        keys = self.keys
+        pipe.set(keys.task(task.id), encode(task))
+        self._index_task(pipe, None if created else before.task, task)
+        for inquiry in changes.inquiries:
+            self._write_inquiry(pipe, before, inquiry)
+        for message in changes.messages:
+            pipe.rpush(keys.part(task.id, "messages"), encode(message))
+        for grant in changes.grants:
+            pipe.rpush(keys.part(task.id, "grants"), encode(grant))
+        for note in changes.notes:
+            last = audit.seal(note.having(policy_version=self.policy_version), last)
+            pipe.rpush(keys.part(task.id, "audit"), encode(last))
+            actor = last.actor.key if last.actor else ""
+            pipe.xadd(keys.audit, {"task": task.id, "seq": last.seq, "actor": actor})
+        if changes.release_lease:
+            pipe.delete(keys.part(task.id, "lease"), keys.part(task.id, "progress"))
+        pipe.zadd(keys.dirty, {task.id: task.updated_at.timestamp()})
+        pipe.xadd(keys.changes, {"task": task.id, "what": "task"}, maxlen=CHANGES_KEPT, approximate=True)
+        if changes.enqueue:
+            self._enqueue(pipe, task)
+        return task
+
+    def _index_task(self, pipe: Pipeline, before: Task | None, task: Task) -> None:
+        keys = self.keys
+        if before is None or before.state is not task.state:
+            if before is None:
+                pipe.zadd(keys.tasks, {task.id: task.number})
+            else:
+                pipe.zrem(keys.tasks_in(before.state), task.id)
+            pipe.zadd(keys.tasks_in(task.state), {task.id: task.number})
+
+    def _write_inquiry(self, pipe: Pipeline, before: Snapshot, inquiry: Inquiry) -> None:
+        keys = self.keys
+        old = next((i for i in before.inquiries if i.id == inquiry.id), None)
+        inquiry = inquiry.having(revision=old.revision + 1 if old else 1)
+        pipe.set(keys.inquiry(inquiry.id), encode(inquiry))
+        if old is None:
+            pipe.rpush(keys.part(inquiry.task_id, "inquiries"), inquiry.id)
+            pipe.zadd(keys.inquiries, {inquiry.id: inquiry.number})
+        elif old.state is not inquiry.state:
+            pipe.zrem(keys.inquiries_in(old.state), inquiry.id)
+        if old is None or old.state is not inquiry.state:
+            pipe.zadd(keys.inquiries_in(inquiry.state), {inquiry.id: inquiry.number})
+        if inquiry.open:
+            pipe.zadd(keys.expiry, {inquiry.id: inquiry.expires_at.timestamp()})
+        else:
+            pipe.zrem(keys.expiry, inquiry.id)
+
+    # --- reading -------------------------------------------------------------------------
+
+    @answering
+    def task(self, task_id: str) -> Task:
+        """The task of that id; raises `NotFound`."""
+        raw = self.client.get(self.keys.task(task_id))
+        if raw is None:
+            raise NotFound(f"There is no task {task_id}.", hint="Check the id; it may have been mistyped.")
+        return decode(Task, raw)
+
+    @answering
+    def inquiry(self, inquiry_id: str) -> Inquiry:
+        """The inquiry of that id; raises `NotFound`."""
+        raw = self.client.get(self.keys.inquiry(inquiry_id))
+        if raw is None:
+            raise NotFound(f"There is no request {inquiry_id}.", hint="Check the id.")
+        return decode(Inquiry, raw)
+
+    @answering
+    def snapshot(self, task_id: str) -> Snapshot:
+        """The aggregate as it is now, read in one MULTI."""
+        return self._snapshot(self.client, task_id)
+
+    def _snapshot(self, client: Redis, task_id: str) -> Snapshot:
+        raw = client.get(self.keys.task(task_id))
+        if raw is None:
+            raise NotFound(f"There is no task {task_id}.", hint="Check the id; it may have been mistyped.")
+        ids = [_text(i) for i in client.lrange(self.keys.part(task_id, "inquiries"), 0, -1)]
+        found = client.mget([self.keys.inquiry(i) for i in ids]) if ids else []
+        grants = client.lrange(self.keys.part(task_id, "grants"), 0, -1)
+        return Snapshot(
+            decode(Task, raw),
+            tuple(decode(Inquiry, item) for item in found if item is not None),
+            tuple(decode(Grant, item) for item in grants),
+        )
+
+    def _last_entry(self, client: Redis, task_id: str) -> audit.Entry | None:
+        raw = client.lindex(self.keys.part(task_id, "audit"), -1)
+        return decode(audit.Entry, raw) if raw is not None else None
+
+    @answering
+    def messages(self, task_id: str) -> tuple[Message, ...]:
+        """The lines of the task's thread, oldest first."""
+        raw = self.client.lrange(self.keys.part(task_id, "messages"), 0, -1)
+        return tuple(decode(Message, item) for item in raw)
+
+    @answering
+    def audit_of(self, task_id: str) -> tuple[audit.Entry, ...]:
+        """The task's whole chain, oldest first."""
+        raw = self.client.lrange(self.keys.part(task_id, "audit"), 0, -1)
+        return tuple(decode(audit.Entry, item) for item in raw)
+
+    @answering
+    def audit_page(
+        self, *, since: datetime | None, until: datetime | None, after: str, limit: int
+    ) -> list[tuple[str, audit.Entry]]:
+        """Entries of all tasks by time, each with its cursor; `after` is such a cursor or ''."""
+        low = f"({after}" if after else _stream_id(since, "-")
+        rows: Any = self.client.xrange(self.keys.audit, min=low, max=_stream_id(until, "+"), count=limit)
+        with self.client.pipeline(transaction=False) as pipe:
+            for _, row in rows:
+                pipe.lindex(self.keys.part(_text(row[b"task"]), "audit"), int(row[b"seq"]) - 1)
+            entries = pipe.execute()
+        return [
+            (_text(cursor), decode(audit.Entry, raw))
+            for (cursor, _), raw in zip(rows, entries, strict=True)
+            if raw is not None
+        ]
+
+    @answering
+    def list_tasks(self, state: TaskState | None, *, after: int | None, limit: int) -> tuple[Task, ...]:
+        """Tasks by number, newest first, those below `after`."""
+        index = self.keys.tasks_in(state) if state else self.keys.tasks
+        top = f"({after}" if after is not None else "+inf"
+        ids = self.client.zrevrangebyscore(index, top, "-inf", start=0, num=limit)
+        return self._many(Task, [self.keys.task(_text(i)) for i in ids])
+
+    @answering
+    def list_inquiries(self, state: InquiryState | None, *, after: int, limit: int) -> tuple[Inquiry, ...]:
+        """Inquiries by number, oldest first, those above `after`."""
+        index = self.keys.inquiries_in(state) if state else self.keys.inquiries
+        ids = self.client.zrangebyscore(index, f"({after}", "+inf", start=0, num=limit)
+        return self._many(Inquiry, [self.keys.inquiry(_text(i)) for i in ids])
+
+    def _many(self, kind: type[V], keys: list[str]) -> tuple[V, ...]:
+        found = self.client.mget(keys) if keys else []
+        return tuple(decode(kind, raw) for raw in found if raw is not None)
+
+    @answering
+    def due(self, now: datetime) -> tuple[str, ...]:
+        """Ids of the open inquiries whose time is over."""
+        ids = self.client.zrangebyscore(self.keys.expiry, "-inf", now.timestamp())
+        return tuple(_text(i) for i in ids)
+
+
+def connect(url: str, *, patient: bool) -> Redis:
+    """A client for `url`; a `patient` one (a runner's) waits out a restart of the server.
+
+    A bot's client gives up fast, so that a click is answered within 1.5 s (case E04).
+    """
+    if patient:
+        retry = Retry(ExponentialBackoff(cap=1.0, base=0.05), 8)
+        return Redis.from_url(url, socket_timeout=30, socket_connect_timeout=5, retry=retry)
+    # One immediate retry heals a connection that went stale; a server that hangs is not asked twice.
+    retry = Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))
+    return Redis.from_url(url, socket_timeout=0.7, socket_connect_timeout=0.7, retry=retry)
+
+
+def encode(value: Value) -> bytes:
+    """The stored form of a value: the schema version, a line feed, JSON."""
+    return f"{SCHEMA}\n{value.model_dump_json()}".encode()
+
+
+def decode(kind: type[V], raw: object) -> V:
+    """The value of a stored form; another schema version is an error."""
+    version, _, text = _bytes(raw).partition(b"\n")
+    if version != str(SCHEMA).encode():
+        raise FixConfiguration(f"Stored value of schema {version!r}; this program reads {SCHEMA}.")
+    return kind.model_validate_json(text)
+
+
+def _after(before: Snapshot, changes: Changes) -> Snapshot:
+    """The snapshot as `_write` stored it."""
+    task = (changes.task or before.task).having(revision=before.task.revision + 1)
+    new = {i.id: i for i in changes.inquiries}
+    kept = tuple(
+        new.pop(i.id).having(revision=i.revision + 1) if i.id in new else i for i in before.inquiries
+    )
+    added = tuple(i.having(revision=1) for i in new.values())
+    return Snapshot(task, kept + added, before.grants + changes.grants)
+
+
+def _stream_id(at: datetime | None, open_end: str) -> str:
+    return str(int(at.timestamp() * 1000)) if at else open_end
+
+
+def _bytes(raw: object) -> bytes:
+    if isinstance(raw, bytes):
+        return raw
+    if isinstance(raw, str):
+        return raw.encode()
+    raise TypeError(f"expected bytes from the store, got {type(raw).__name__}")
+
+
+def _text(raw: object) -> str:
+    return _bytes(raw).decode() if raw is not None else ""

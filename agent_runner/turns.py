@@ -1,0 +1,332 @@
+"""One turn from claim to commit: lease, gate, engine, and the transaction that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from agent_runner import engine, lifecycle, policy
+from agent_runner.config import Config
+from agent_runner.digest import digest
+from agent_runner.errors import LostLease, TryLater
+from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
+from agent_runner.ledger import StoreLedger
+from agent_runner.model import (
+    Failure,
+    Inquiry,
+    Kind,
+    Outcome,
+    OutcomeKind,
+    Progress,
+    Task,
+)
+from agent_runner.registers import LEASE_BEAT, Lease, Registers
+from agent_runner.store import Snapshot, Store
+from agent_runner.transcripts import RedisTranscripts
+
+log = logging.getLogger(__name__)
+
+PROGRESS_EVERY = 0.3
+"""Seconds between two lines of progress: often enough to look alive, rare enough to be cheap."""
+
+BEFORE_KEPT = 200_000
+"""Bytes of an existing file kept with a Write to it, for the diff; a larger file is not compared."""
+
+COMMIT_SECONDS = 60.0
+"""How long a finished turn keeps trying to commit while the store is away."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What a runner process knows: read once at its start, before it forks."""
+
+    config: Config
+    redis_url: str
+    model_environment: Mapping[str, str]
+    environment: Mapping[str, str]
+    """What the agent's process sees of the runner's environment: listed names only."""
+    scratch: Path
+    needs_approval: policy.NeedsApproval | None = None
+    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    cli_path: str | None = None
+
+
+class TurnRunner:
+    """Runs turns of one runner process."""
+
+    def __init__(self, store: Store, registers: Registers, runtime: Runtime) -> None:
+        self.store = store
+        self.registers = registers
+        self.runtime = runtime
+        self.clock = runtime.clock
+
+    async def run(self, task_id: str, turn: int, attempt: int) -> None:
+        """Does the turn's work once, however often the job is delivered."""
+        lease = my_lease()
+        if not await asyncio.to_thread(self.registers.take_lease, task_id, lease):
+            log.info("turn %s/%s of %s is running elsewhere", turn, attempt, task_id)
+            return
+        try:
+            snap, ours = await asyncio.to_thread(self._claim, task_id, turn, attempt, lease)
+            if ours:
+                await self._run(snap, lease)
+        except LostLease:
+            log.warning("lost the lease of %s; another worker has it", task_id)
+        finally:
+            with contextlib.suppress(TryLater):
+                await asyncio.to_thread(self.registers.release_lease, task_id, lease.token)
+
+    def _claim(self, task_id: str, turn: int, attempt: int, lease: Lease) -> tuple[Snapshot, bool]:
+        worker, now = f"{lease.host}:{lease.pid}", self.clock()
+        return self.store.transact(
+            task_id,
+            lambda snap: lifecycle.start(snap, turn=turn, attempt=attempt, worker=worker, now=now),
+            lease=lease.token,
+        )
+
+    async def _run(self, snap: Snapshot, lease: Lease) -> None:
+        watch = _Watch(self, snap.task, lease)
+        beat = asyncio.create_task(watch.beat())
+        try:
+            outcome, rule = await self._engine(snap, lease, watch)
+            asked = await asyncio.to_thread(self._inquiries, snap, outcome, rule, watch.words)
+            await self._commit(snap.task.id, outcome, asked, lease)
+        finally:
+            beat.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beat
+
+    async def _engine(self, snap: Snapshot, lease: Lease, watch: _Watch) -> tuple[Outcome, str]:
+        config, task = self.runtime.config, snap.task
+        if task.workspace not in config.workspaces:
+            failure = Failure(
+                code="workspace_missing",
+                message=f"The workspace {task.workspace} is not configured on this runner.",
+                hint="Add it to countersign.toml on the runner, then retry.",
+            )
+            return Outcome(kind=OutcomeKind.FAILED, failure=failure, retry=True), ""
+        gate = Gate(self._judge(task), self._ledger(task, lease, watch), plans=self.runtime.scratch)
+        async with RedisTranscripts.connect(self.runtime.redis_url) as transcripts:
+            outcome = await engine.run_turn(
+                self._spec(snap), gate, transcripts, on_seen=watch.seen, should_stop=watch.should_stop
+            )
+        return outcome, gate.deferral.rule if gate.deferral else ""
+
+    def _judge(self, task: Task) -> Callable[[str, Mapping[str, Any], str | None], policy.Judgement]:
+        rules, hook = self.runtime.config.policy, self.runtime.needs_approval
+
+        def judge(name: str, tool_input: Mapping[str, Any], agent_id: str | None) -> policy.Judgement:
+            return policy.judge(rules, _call(task, name, tool_input, agent_id), needs_approval=hook)
+
+        return judge
+
+    def _ledger(self, task: Task, lease: Lease, watch: _Watch) -> StoreLedger:
+        config = self.runtime.config
+
+        def refusal(inquiry: Inquiry) -> str:
+            call = _call(task, inquiry.tool_name, inquiry.effective_input, None)
+            refused = policy.check_dispatch(
+                config.policy, call, inquiry=inquiry, people=config.people, now=self.clock()
+            )
+            return refused.text if refused else ""
+
+        ledger = StoreLedger(self.store, task.id, lease.token, refusal=refusal, clock=self.clock)
+        watch.ledger = ledger
+        return ledger
+
+    def _spec(self, snap: Snapshot) -> engine.TurnSpec:
+        task, config = snap.task, self.runtime.config
+        asked = [i.tool_use_id for i in snap.inquiries if i.tool_use_id]
+        cli = {"cli_path": self.runtime.cli_path} if self.runtime.cli_path else {}
+        return engine.TurnSpec(
+            cwd=task.cwd,
+            session_id=task.session_id,
+            prompt=task.prompt,
+            deferred_id=asked[-1] if asked else "",
+            attempt=task.attempt,
+            plan=task.options.plan,
+            model=task.options.model,
+            environment={**self.runtime.environment, **self.runtime.model_environment},
+            mcp_servers=config.workspaces[task.workspace].mcp,
+            max_model_turns=config.limits.max_model_turns,
+            connect_seconds=config.limits.connect_seconds,
+            idle_seconds=config.limits.idle_minutes * 60,
+            turn_seconds=config.limits.turn_minutes * 60,
+            scratch=self.runtime.scratch,
+            **cli,
+        )
+
+    # --- the inquiry a turn ends with ----------------------------------------------------
+
+    def _inquiries(self, snap: Snapshot, outcome: Outcome, rule: str, words: str) -> tuple[Inquiry, ...]:
+        if outcome.deferred is None:
+            return ()
+        call, task, config, now = outcome.deferred, snap.task, self.runtime.config, self.clock()
+        route = policy.route(config.policy, _call(task, call.tool_name, call.tool_input, None))
+        inquiry = Inquiry(
+            id=f"i_{secrets.token_hex(8)}",
+            number=self.store.next_number("inquiry"),
+            kind=_KINDS.get(call.tool_name, Kind.APPROVAL),
+            task_id=task.id,
+            batch=f"{task.id}-{task.turn}-{task.attempt}",
+            tool_use_id=call.tool_use_id,
+            tool_name=call.tool_name,
+            tool_input=call.tool_input,
+            digest=digest(call.tool_name, call.tool_input),
+            workspace=task.workspace,
+            cwd=task.cwd,
+            asked_by=task.asked_by,
+            asked_at=now,
+            rule=rule,
+            agent_words=words,
+            before=_before(task.cwd, call.tool_name, call.tool_input),
+            approvers=route.approvers,
+            quorum=route.quorum,
+            requester_may_decide=route.requester_may_decide,
+            expires_at=now + route.expires,
+            replaces=_replaced(snap, call.tool_name),
+        )
+        return (inquiry,)
+
+    async def _commit(self, task_id: str, outcome: Outcome, asked: tuple[Inquiry, ...], lease: Lease) -> None:
+        """Commits the outcome; keeps trying while the store is away, as long as the lease is ours."""
+        deadline = asyncio.get_running_loop().time() + COMMIT_SECONDS
+        while True:
+            now = self.clock()
+            try:
+                await asyncio.to_thread(
+                    self.store.transact,
+                    task_id,
+                    lambda snap: lifecycle.complete(snap, outcome, asked, now),  # noqa: B023  (runs at once)
+                    lease=lease.token,
+                )
+                return
+            except TryLater:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                log.warning("the store is away; the outcome of %s is kept and tried again", task_id)
+                await asyncio.sleep(1.0)
+
+
+class _Watch:
+    """Keeps the lease alive, answers whether to stop, and tells progress while a turn runs."""
+
+    def __init__(self, runner: TurnRunner, task: Task, lease: Lease) -> None:
+        self.runner = runner
+        self.task = task
+        self.lease = lease
+        self.ledger: StoreLedger | None = None
+        self.lost = False
+        self.words = ""
+        self.calls = 0
+        self.since = runner.clock()
+        self.told = 0.0
+
+    async def beat(self) -> None:
+        """Renews the lease for as long as the turn runs."""
+        while True:
+            try:
+                ours = await asyncio.to_thread(
+                    self.runner.registers.extend_lease, self.task.id, self.lease.token
+                )
+                self.lost = not ours
+            except TryLater:
+                log.warning("the lease of %s could not be renewed", self.task.id)
+            await asyncio.sleep(LEASE_BEAT)
+
+    async def should_stop(self) -> bool:
+        """Whether a person asked to stop; raises `LostLease` when another worker took over."""
+        if self.lost:
+            raise LostLease("Another worker owns this task now.")
+        try:
+            task = await asyncio.to_thread(self.runner.store.task, self.task.id)
+        except TryLater:
+            return False
+        return task.stop_requested_by is not None
+
+    async def seen(self, seen: engine.Seen) -> None:
+        """Tells progress, and records how a decided call ended."""
+        if seen.what == "tool_finished":
+            if self.ledger is not None:
+                await self._finish(self.ledger, seen)
+        elif seen.what == "text":
+            self.words = seen.text
+            await self._tell("thinking", "")
+        elif seen.what == "tool":
+            self.calls += 1
+            await self._tell("tool", seen.name)
+        else:
+            await self._tell("model_retry", seen.text, force=True)
+
+    async def _finish(self, ledger: StoreLedger, seen: engine.Seen) -> None:
+        try:
+            await ledger.finish(seen.tool_use_id, failed=seen.failed, output=seen.text)
+        except TryLater:
+            # Not on record as finished: at the turn's end it counts as unknown, never as not run.
+            log.exception("the end of a call of %s could not be recorded", self.task.id)
+
+    async def _tell(self, activity: str, detail: str, *, force: bool = False) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self.told < PROGRESS_EVERY and not force:
+            return
+        self.told = now
+        progress = Progress(activity=activity, detail=detail, tool_calls=self.calls, since=self.since)
+        await asyncio.to_thread(self.runner.registers.show_progress, self.task.id, progress)
+
+
+_KINDS = {QUESTION_TOOL: Kind.QUESTION, PLAN_TOOL: Kind.PLAN}
+
+
+def my_lease() -> Lease:
+    """A lease for this process."""
+    pid = os.getpid()
+    return Lease(
+        token=secrets.token_hex(16),
+        host=socket.gethostname(),
+        pid=pid,
+        pgid=os.getpgid(pid),
+        process_started=psutil.Process(pid).create_time(),
+    )
+
+
+def _call(task: Task, name: str, tool_input: Mapping[str, Any], agent_id: str | None) -> policy.Call:
+    return policy.Call(
+        tool_name=name,
+        tool_input=dict(tool_input),
+        cwd=task.cwd,
+        workspace=task.workspace,
+        agent_id=agent_id,
+    )
+
+
+def _before(cwd: str, tool_name: str, tool_input: Mapping[str, Any]) -> str | None:
+    """The text that a Write would replace, where there is one to compare with."""
+    path = tool_input.get("file_path")
+    if tool_name != "Write" or not isinstance(path, str):
+        return None
+    file = Path(cwd) / path
+    try:
+        if not file.is_file() or file.stat().st_size > BEFORE_KEPT:
+            return None
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _replaced(snap: Snapshot, tool_name: str) -> str | None:
+    """The request this one revises: the last one, if people sent that call back with their words."""
+    last = snap.inquiries[-1] if snap.inquiries else None
+    if last is None or last.tool_name != tool_name or last.decision is None or last.run_allowed:
+        return None
+    return last.id

@@ -1,0 +1,367 @@
+"""Command in, store transaction, short reply out. The one gate for every way in.
+
+Who may decide, and whether it is still open, is checked inside the transaction, from the
+store and the policy, never from what the door sent.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from agent_runner.config import Config, Workspace
+
+from agent_runner import lifecycle, policy
+from agent_runner.audit import Event, Note
+from agent_runner.digest import SHORT, canonical
+from agent_runner.errors import CountersignError, FixInput, NotAllowed, ShowAgain
+from agent_runner.model import (
+    Actor,
+    Decision,
+    Inquiry,
+    Kind,
+    Message,
+    Place,
+    Role,
+    RunOptions,
+    Scope,
+    Task,
+    Value,
+    Verdict,
+    Vote,
+)
+from agent_runner.store import Changes, Snapshot, Store
+from bot.commands import Ask, AskedAgain, Chose, Retried, Said, Stopped
+from cards import replies
+
+
+class Reply(Value):
+    """What came of words in a thread: a code for `cards.wording`, and its details."""
+
+    code: str
+    details: dict[str, str] = {}  # noqa: RUF012  (pydantic copies defaults)
+
+
+class Handler:
+    """Handles the commands of every door. Synchronous; doors call it in a thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        needs_approval: policy.NeedsApproval | None = None,
+        clock: Callable[[], datetime],
+        new_id: Callable[[str], str],
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.needs_approval = needs_approval
+        self.clock = clock
+        self.new_id = new_id
+
+    # --- jobs ----------------------------------------------------------------------------
+
+    def ask(self, command: Ask) -> Task:
+        """Starts a task; raises `FixInput` for words or a workspace that cannot be used."""
+        text = self._text(command.text)
+        name, workspace = self._workspace(command.workspace)
+        now, task_id = self.clock(), self.new_id("t")
+        task = Task(
+            id=task_id,
+            number=self.store.next_number("task"),
+            workspace=name,
+            cwd=str(Path(workspace.path)),
+            pool=workspace.pool,
+            place=command.place or Place(platform=command.actor.platform, thread=task_id),
+            asked_by=command.actor,
+            text=text,
+            created_at=now,
+            updated_at=now,
+            session_id=str(uuid.uuid4()),
+            options=RunOptions(plan=command.plan, model=self.config.model),
+            prompt=text,
+        )
+        message = Message(role=Role.USER, text=text, at=now, by=command.actor)
+        note = Note(event=Event.TASK_ASKED, at=now, task_id=task_id, actor=command.actor, words=text)
+        return self.store.create(task, messages=[message], notes=[note])
+
+    def stop(self, command: Stopped) -> Task:
+        """Stops a task, at once or by asking its worker; raises `WrongState` when it has ended."""
+        now = self.clock()
+        snap, _ = self.store.transact(command.task_id, lambda snap: lifecycle.stop(snap, command.actor, now))
+        return snap.task
+
+    def retry(self, command: Retried) -> Task:
+        """Queues a failed or stuck turn once more."""
+        now = self.clock()
+        snap, _ = self.store.transact(command.task_id, lambda snap: lifecycle.retry(snap, command.actor, now))
+        return snap.task
+
+    # --- words in the thread -------------------------------------------------------------
+
+    def say(self, command: Said) -> Reply:
+        """Takes words in a thread: an answer to an open request, a control word, or a follow-up."""
+        text = self._text(command.text)
+        snap = self.store.snapshot(command.task_id)
+        reply = replies.parse(text, lifecycle.open_inquiries(snap.inquiries), quoted=command.quoted)
+        match reply:
+            case replies.Decide():
+                return self._decide_by_words(command.actor, reply)
+            case replies.AskBack():
+                return Reply(code=reply.code, details=dict(reply.details))
+            case replies.Control():
+                return self._control(command, reply.word)
+            case replies.NotAnAnswer():
+                return self._follow_up(command, reply.text)
+            case _:
+                return Reply(code="nothing")
+
+    def _decide_by_words(self, actor: Actor, reply: replies.Decide) -> Reply:
+        chose = Chose(
+            actor=actor,
+            inquiry_id=reply.inquiry_id,
+            verdict=reply.verdict,
+            reason=reply.reason,
+            conditions=reply.conditions,
+            answers=reply.answers,
+            scope=reply.scope,
+        )
+        inquiry = self.choose(chose)
+        code = "voted" if inquiry.open else f"decided_{inquiry.state}"
+        return Reply(code=code, details={"number": str(inquiry.number)})
+
+    def _control(self, command: Said, word: str) -> Reply:
+        if word == "stop":
+            task = self.stop(Stopped(actor=command.actor, task_id=command.task_id))
+            return Reply(code="stopping" if not task.ended else "stopped")
+        if word == "retry":
+            self.retry(Retried(actor=command.actor, task_id=command.task_id))
+            return Reply(code="retrying")
+        return Reply(code=word)
+
+    def _follow_up(self, command: Said, text: str) -> Reply:
+        now = self.clock()
+        _, answer = self.store.transact(
+            command.task_id, lambda snap: lifecycle.follow_up(snap, text, command.actor, now)
+        )
+        return Reply(code=f"follow_up_{answer}")
+
+    # --- decisions -----------------------------------------------------------------------
+
+    def choose(self, command: Chose) -> Inquiry:
+        """Records a decision (or a vote) and returns the inquiry as it is now.
+
+        Raises `NotFound`, `NotAllowed` (403), `AlreadyDecided` or `ShowAgain` (409), `Expired`
+        (410), `FixInput` (422); in each case nothing is decided.
+        """
+        task_id = self.store.inquiry(command.inquiry_id).task_id
+        now = self.clock()
+        try:
+            _, inquiry = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
+        except NotAllowed as refused:
+            self._record_attempt(task_id, command, refused)
+            raise
+        decided: Inquiry = inquiry
+        return decided
+
+    def _choose(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
+        inquiry = snap.inquiry(command.inquiry_id)
+        self._may_decide(inquiry, command.actor)
+        lifecycle.still_open(inquiry, now)
+        self._saw_this(inquiry, command)
+        decision = self._decision(inquiry, command, now)
+        vote = Vote(by=command.actor, at=now, verdict=decision.verdict)
+        if decision.verdict in (Verdict.REJECT, Verdict.ANSWER):
+            votes, decided = (*inquiry.votes, vote), True  # one person's no is enough
+        else:
+            tally = policy.tally(inquiry.votes, vote, inquiry.quorum)
+            votes, decided = tally.votes, tally.decided
+        return lifecycle.decide(snap, inquiry.id, decision, votes=votes, decided=decided, now=now)
+
+    def _may_decide(self, inquiry: Inquiry, actor: Actor) -> None:
+        if policy.may_decide(
+            actor,
+            approvers=inquiry.approvers,
+            requester_may_decide=inquiry.requester_may_decide,
+            asked_by=inquiry.asked_by,
+            people=self.config.people,
+        ):
+            return
+        names = self.approver_names(inquiry)
+        raise NotAllowed(
+            f"{actor.name} may not decide request #{inquiry.number}.",
+            hint=f"These can: {', '.join(names)}." if names else "Nobody is listed who can.",
+            approvers=list(names),
+        )
+
+    def approver_names(self, inquiry: Inquiry) -> tuple[str, ...]:
+        """The people and groups who may decide, as a reader knows them."""
+        return policy.names_of(inquiry.approvers, inquiry.asked_by, self.config.people)
+
+    def _saw_this(self, inquiry: Inquiry, command: Chose) -> None:
+        """What the person saw must be what is stored (B08)."""
+        seen = command.digest.lower()
+        if seen and (len(seen) < SHORT or not inquiry.digest.startswith(seen)):
+            raise ShowAgain(
+                "What you saw is not what is asked now; nothing was decided.",
+                hint="Look at the request again and decide on what it shows.",
+                digest=inquiry.digest,
+            )
+        if command.revision is not None and command.revision > inquiry.revision:
+            raise ShowAgain("This button belongs to another version of the request.", hint="Look again.")
+
+    def _decision(self, inquiry: Inquiry, command: Chose, now: datetime) -> Decision:
+        check = _CHECKS[command.verdict]
+        check(self, inquiry, command)
+        answers = command.answers if command.verdict is Verdict.ANSWER else None
+        return Decision(
+            verdict=command.verdict,
+            by=command.actor,
+            at=now,
+            reason=command.reason.strip(),
+            conditions=command.conditions.strip(),
+            input=command.input if command.verdict is Verdict.CHANGE else None,
+            answers=answers,
+            scope=command.scope,
+        )
+
+    def _check_approve(self, inquiry: Inquiry, command: Chose) -> None:
+        if inquiry.kind is Kind.QUESTION:
+            raise FixInput("This is a question: answer it.", hint='Send verdict "answer" with answers.')
+        if command.input is not None or command.conditions.strip():
+            raise FixInput("Approve takes no changes.", hint='Send verdict "change" with them.')
+        if command.scope is not Scope.ONCE and inquiry.kind is not Kind.APPROVAL:
+            raise FixInput("Only a tool call can be approved for more than once.", hint="Leave out scope.")
+
+    def _check_change(self, inquiry: Inquiry, command: Chose) -> None:
+        if inquiry.kind is Kind.QUESTION:
+            raise FixInput("This is a question: answer it.", hint='Send verdict "answer" with answers.')
+        if inquiry.quorum > 1:
+            raise FixInput(
+                f"Request #{inquiry.number} needs {inquiry.quorum} people to approve the same thing.",
+                hint="Reject it with your words instead; the revised call is shown to all again.",
+            )
+        if command.scope is not Scope.ONCE:
+            raise FixInput("A changed call can only be approved once.", hint="Leave out scope.")
+        if command.input is None:
+            if not command.conditions.strip():
+                raise FixInput("What should change?", hint="Give an edited input, or conditions in words.")
+            return
+        if inquiry.kind is Kind.PLAN:
+            raise FixInput("A plan is changed in words.", hint="Send conditions instead of an input.")
+        self._check_edited(inquiry, command.input)
+
+    def _check_edited(self, inquiry: Inquiry, edited: dict[str, object]) -> None:
+        try:
+            same = canonical(edited) == canonical(inquiry.tool_input)
+        except (ValueError, TypeError) as error:
+            raise FixInput(f"The edited input is not JSON: {error}.", hint="Correct it.") from None
+        if same:
+            raise FixInput("The input is unchanged.", hint="Approve it as it is, or change something.")
+        for name, old in inquiry.tool_input.items():
+            new = edited.get(name, old)
+            if type(new) is not type(old) and not (_number(new) and _number(old)):
+                raise FixInput(
+                    f"Field {name} must stay a {_json_type(old)}, not a {_json_type(new)}.",
+                    hint="Keep each field's type.",
+                )
+        if isinstance(edited.get("command"), str) and not str(edited["command"]).strip():
+            raise FixInput("The command is empty.", hint="Reject the request if nothing should run.")
+        call = policy.Call(
+            tool_name=inquiry.tool_name, tool_input=edited, cwd=inquiry.cwd, workspace=inquiry.workspace
+        )
+        judgement = policy.judge(self.config.policy, call, needs_approval=self.needs_approval)
+        if judgement.effect == "deny":
+            raise FixInput(
+                f"The edited call is forbidden by the policy (rule: {judgement.rule}).",
+                hint="Change it to something the policy allows.",
+            )
+
+    def _check_reject(self, _inquiry: Inquiry, command: Chose) -> None:
+        if not command.reason.strip():
+            raise FixInput("Why not? A reason is needed.", hint="The agent reads it word for word.")
+
+    def _check_answer(self, inquiry: Inquiry, command: Chose) -> None:
+        if inquiry.kind is not Kind.QUESTION:
+            raise FixInput("This is no question.", hint="Approve, change or reject it.")
+        asked = [str(q.get("question", "")) for q in inquiry.tool_input.get("questions", [])]
+        answers = command.answers or {}
+        missing = [q for q in asked if not answers.get(q, "").strip()]
+        if missing:
+            raise FixInput(f"Not answered yet: {'; '.join(missing)}", hint="Answer every question.")
+        unknown = [q for q in answers if q not in asked]
+        if unknown:
+            raise FixInput(f"Not asked: {'; '.join(unknown)}", hint=f"The questions are: {'; '.join(asked)}")
+
+    def ask_again(self, command: AskedAgain) -> Inquiry:
+        """Opens a fresh inquiry for an expired one's call (B12)."""
+        old = self.store.inquiry(command.inquiry_id)
+        now, number = self.clock(), self.store.next_number("inquiry")
+        until = now + (old.expires_at - old.asked_at)
+        _, fresh = self.store.transact(
+            old.task_id,
+            lambda snap: lifecycle.ask_again(
+                snap,
+                old.id,
+                new_id=self.new_id("i"),
+                number=number,
+                expires_at=until,
+                by=command.actor,
+                now=now,
+            ),
+        )
+        opened: Inquiry = fresh
+        return opened
+
+    # --- parts ---------------------------------------------------------------------------
+
+    def _record_attempt(self, task_id: str, command: Chose, refused: CountersignError) -> None:
+        note = Note(
+            event=Event.REFUSED_ATTEMPT,
+            at=self.clock(),
+            task_id=task_id,
+            inquiry_id=command.inquiry_id,
+            actor=command.actor,
+            words=refused.message,
+            details={"verdict": command.verdict},
+        )
+        self.store.transact(task_id, lambda snap: lifecycle.remark(snap, note))
+
+    def _text(self, text: str) -> str:
+        limit = self.config.limits.task_text_chars
+        if not text.strip():
+            raise FixInput("There are no words in it.", hint="Say what should be done.")
+        if len(text) > limit:
+            raise FixInput(
+                f"The text has {len(text)} characters; {limit} are allowed.",
+                hint="Put the long part in a file in the workspace and name it.",
+            )
+        return text.strip()
+
+    def _workspace(self, name: str) -> tuple[str, Workspace]:
+        known = self.config.workspaces
+        if not name and known:
+            name = next(iter(known))
+        if name not in known:
+            raise FixInput(f"There is no workspace {name}.", hint=f"There are: {', '.join(known)}.")
+        return name, known[name]
+
+
+_CHECKS: dict[Verdict, Callable[[Handler, Inquiry, Chose], None]] = {
+    Verdict.APPROVE: Handler._check_approve,
+    Verdict.CHANGE: Handler._check_change,
+    Verdict.REJECT: Handler._check_reject,
+    Verdict.ANSWER: Handler._check_answer,
+}
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _json_type(value: object) -> str:
+    names = {str: "text", bool: "yes or no", dict: "object", list: "list", type(None): "null"}
+    return names.get(type(value), "number")

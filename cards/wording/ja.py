@@ -1,0 +1,268 @@
+"""Japanese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WORDS: Mapping[str, str] = {
+    # What a card is about
+    "title.approval": "依頼 #{number} · {workspace} で{what}",
+    "title.plan": "依頼 #{number} · {workspace} の計画",
+    "title.question": "依頼 #{number} · エージェントから {who} さんへの質問",
+    "what.bash": "コマンドを実行",
+    "what.write": "ファイルに書き込み",
+    "what.edit": "ファイルを編集",
+    "what.step": "作業を実行",
+    "what.tool": " {tool} を使用",
+    "what.mcp": " {server} の {tool} を使用",
+    "summary.approval": "依頼者 {who} · 確認の理由：{rule}",
+    "summary.question": "依頼者 {who} · {workspace}",
+    "summary.plan": "依頼者 {who} · 決定するまで何も実行されません",
+    "rule.none": "自動で許可するルールがありません",
+    "replaces": "依頼 #{number} に代わるものです。変更点：",
+    "replaces.words": "依頼 #{number} への回答：",
+    "replaces.same": "依頼 #{number} と同じ内容をもう一度お願いするものです。",
+    "more.open": "未決の依頼 {of} 件のうち {at} 件目です。それぞれ個別に決定します。",
+    # Labels
+    "label.command": "コマンド",
+    "label.content": "内容の全文",
+    "label.new_content": "新しい内容の全文",
+    "label.diff": "ファイルの変更点",
+    "label.edit": "置き換える箇所",
+    "label.input": "入力の全文",
+    "label.file": "ファイル",
+    "label.as_written": "エージェントの表記",
+    "label.plan": "計画",
+    "label.step": "作業",
+    "label.action": "実際に行うこと",
+    "label.context": "理由とリスク",
+    "label.next_steps": "その後",
+    "label.agent": "エージェントの説明（参考です。上の内容が実行されます）",
+    "label.words": "コメント",
+    "label.reason": "理由",
+    "label.changed": "変更：{field}",
+    "label.output": "出力",
+    "label.output_cut": "出力（冒頭のみ。続きは記録にあります）",
+    "label.details": "詳細",
+    "label.remedy": "対処",
+    "label.argument": "{name}",
+    "label.attached": "{label}（添付 {filename}、{size} 文字）",
+    "label.not_attached": "{label}（{size} 文字あり、ここには入りません。全文が添付されてから決定できます）",
+    # Warnings
+    "warning.bidi": "読む向きを変える文字が含まれています。⟨U+…⟩ で示しています。",
+    "warning.hidden_characters": "通常は見えない文字が含まれています。⟨U+…⟩ で示しています。",
+    "warning.look_alikes": "ラテン文字に似せた別の文字が含まれています。⟨U+…⟩ で示しています。",
+    "warning.padding": "長い空白が含まれ、続きが画面から外れるおそれがあります。⟨U+…⟩ で示しています。",
+    "warning.outside_workspace": "このファイルはワークスペースの外にあります。",
+    "warning.unparsed": "このコマンドは分解して確認できませんでした。注意して読んでください。",
+    "warning.no_plan": "エージェントは計画の文章を示しませんでした。",
+    "warning.other": "よく確認してください：{code}",
+    # Who may decide, how many, until when
+    "approver.requester": "{who}",
+    "approver.anyone": "ここにいる誰でも",
+    "approver.nobody": "該当者なし",
+    "may_decide": "決定できる人：{who}",
+    "may_answer": "回答できる人：{who}",
+    "may_not_decide": "この依頼はあなたには決定できません。決定できる人：{who}。",
+    "not_requester": "{who} さんは依頼者のため決定できません",
+    "quorum": "承認 {got} 人、必要 {needed} 人",
+    "vote.approve": "{who} さんが {time} に承認",
+    "vote.change": "{who} さんが {time} に変更して承認",
+    "vote.reject": "{who} さんが {time} に却下",
+    "vote.answer": "{who} さんが {time} に回答",
+    "until": "{time} まで",
+    # Buttons and forms
+    "button.approve": "承認",
+    "button.change": "変更して承認…",
+    "button.reject": "却下…",
+    "button.always": "このタスク中は常に許可",
+    "button.answer": "回答を送信",
+    "button.ask_again": "もう一度依頼",
+    "button.stop": "停止",
+    "button.retry": "再試行",
+    "submit.change": "この変更で承認",
+    "submit.reject": "却下",
+    "input.conditions": "どう変更するか",
+    "input.reason": "却下の理由。エージェントにそのまま伝わります。",
+    "input.field": "{name}",
+    "question.other": "その他（自由記入）",
+    "question.single": "1 つ選択",
+    "question.multiple": "複数選択可",
+    "answers.label": "{question}",
+    # How to answer by typing
+    "typed.approval": "1 承認   2 変更して承認：2 <変更内容>   3 却下：3 <理由>   4 このタスク中は常に許可",
+    "typed.plan": "1 承認   2 変更して承認：2 <変更内容>   3 却下：3 <理由>",
+    "typed.question": "番号で返信。例：{example}   自由記入は 1: <内容>",
+    "typed.questions": "返信の例：{example}   自由記入は 1: <内容>",
+    "typed.which": "未決の依頼が複数あります。先頭に #{number} を付けてください。",
+    # Outcomes
+    "outcome.approved": "{who} さんが {time} に承認",
+    "outcome.always": "{who} さんが {time} に承認。このタスク中は同じ呼び出しを常に許可",
+    "outcome.changed": "{who} さんが {time} に変更して承認",
+    "outcome.conditions": "{who} さんが {time} に差し戻し。実行していません。",
+    "outcome.step_conditions": "{who} さんが {time} に条件付きで承認",
+    "outcome.rejected": "{who} さんが {time} に却下。実行していません。",
+    "outcome.plan_rejected": "{who} さんが {time} に却下",
+    "outcome.answered": "{who} さんが {time} に回答",
+    "outcome.expired": "{time} までに回答がありませんでした。何も実行していません。",
+    "outcome.asked_again": "依頼 #{number} としてもう一度依頼しました。",
+    "outcome.withdrawn": "回答の前にタスクが終了しました。何も実行していません。",
+    "outcome.unknown": (
+        "実行中にワーカーが停止しました。反映されたかどうか分かりません。自動で再実行はしません。"
+        "結果を確認してから、ここで続け方を指示してください。"
+    ),
+    "run.starting": "開始しています…",
+    "run.running": "{time} から実行中",
+    "run.ran": "{time} に実行、エラーなし",
+    "run.ran_for": "{time} に実行、エラーなし、所要 {duration}",
+    "run.failed": "{time} に実行、失敗",
+    "run.failed_for": "{time} に実行、{duration}後に失敗",
+    "run.exit": "終了コード {code}",
+    "run.as_changed": "変更後の内容で",
+    # The status message
+    "status.queued": "{workspace} で空いているワーカーを待っています",
+    "status.working": "{workspace} で作業中…",
+    "status.stopping": "{who} さんの指示で停止しています…",
+    "status.waiting": "{time} から {who} の回答待ち",
+    "status.ended": "作業は終了：{what}",
+    "status.calm": "待つ間プロセスは動いていません。急ぐ必要はありません。",
+    "status.open": "未決：{requests}",
+    "status.request": "依頼 #{number}",
+    "status.since": "{time} から",
+    "status.elapsed": "経過 {duration}",
+    "kept.one": "メッセージ 1 件を預かっています。手が空き次第エージェントが読みます。",
+    "kept.other": "メッセージ {n} 件を預かっています。手が空き次第エージェントが読みます。",
+    "activity.starting": "起動中",
+    "activity.thinking": "考え中",
+    "activity.tool": "{detail} を使用中",
+    "activity.model_retry": "モデルの応答がなく、再試行中",
+    "steps.one": "1 ステップ",
+    "steps.other": "{n} ステップ",
+    # The result
+    "result.done": "完了、所要 {duration}",
+    "result.done_waiting": "完了、所要 {duration}（うち待ち {waiting}）",
+    "result.failed": "失敗、所要 {duration}",
+    "result.stopped": "停止、所要 {duration}",
+    "result.stopped_by": "{who} さんが停止、所要 {duration}",
+    "result.stuck": "行き詰まりました。所要 {duration}、続けるには人の指示が必要です",
+    "result.silent": "エージェントは報告を書かずに終了しました。",
+    "ended.done": "完了",
+    "ended.failed": "失敗",
+    "ended.stopped": "停止",
+    "ended.stuck": "行き詰まり",
+    "calls.one": "モデル呼び出し 1 回",
+    "calls.other": "モデル呼び出し {n} 回",
+    # Short answers to what a person did
+    "reply.decided": "依頼 #{number} を記録しました：{what}。",
+    "reply.voted": "依頼 #{number} を記録しました。承認 {got} 人、必要 {needed} 人。",
+    "reply.kept": "エージェントは作業中です。メッセージを預かり、次に読みます。",
+    "reply.stopping": "停止します。",
+    "reply.retrying": "再試行します。",
+    "reply.asked_again": "依頼 #{number} としてもう一度依頼しました。",
+    "reply.help": (
+        "してほしいことを書いてください。未決の依頼には 1 で承認、2 と変更内容、3 と却下の理由、"
+        "4 でこのタスク中は常に許可。`停止` で終了、`状況` で進み具合を表示します。"
+    ),
+    "verdict.approve": "承認",
+    "verdict.change": "変更して承認",
+    "verdict.reject": "却下",
+    "verdict.answer": "回答",
+    # Asking back
+    "ask_back.which_request": (
+        "どの依頼ですか。未決は {requests} です。#{number} 1 のように番号を付けてください。"
+    ),
+    "ask_back.which_conflict": "#{quoted} への返信に #{number} と書かれています。どちらですか。",
+    "ask_back.no_such_request": "依頼 #{number} はここでは未決ではありません。",
+    "ask_back.what_change": "どう変更しますか。2 と変更内容を書いてください。例：2 staging だけで",
+    "ask_back.why_reject": "理由は何ですか。3 と理由を書いてください。エージェントにそのまま伝わります。",
+    "ask_back.extra_words": (
+        "承認は 1 だけを送ってください。変更して承認するときは 2 と変更内容を送ってください。"
+    ),
+    "ask_back.no_such_choice": "選択肢 {choice} はありません。",
+    "ask_back.unclear": (
+        "意図がはっきりしないため、何も決定していません。1 承認、2 <変更内容> 変更、3 <理由> 却下です。"
+    ),
+    "ask_back.unclear_answer": "どの回答かはっきりしないため、送信していません。返信の例：{example}",
+    "ask_back.choose_one": "1 つだけ選んでください：{question}",
+    "ask_back.choice_and_words": "選択肢か自由記入のどちらか一方にしてください：{question}",
+    "ask_back.missing_answers": "まだ回答がありません：{questions}",
+    "ask_back.bad_field": "{field} を{kind}として読めません。",
+    "ask_back.not_that_verb": "この依頼にはその方法で回答できません。",
+    "kind.text": "文字列",
+    "kind.number": "数値",
+    "kind.boolean": " true / false ",
+    "kind.json": " JSON ",
+    # Errors
+    "error.error": "問題が起きました。何も変更していません。もう一度試してください。",
+    "error.configuration": "設定に誤りがあります。ファイルを直して起動し直してください。",
+    "error.invalid": "内容を理解できませんでした。直してもう一度送ってください。",
+    "error.not_found": "該当するものがありません。",
+    "error.not_allowed": "この操作は許可されていません。",
+    "error.not_allowed.with": "この依頼はあなたには決定できません。決定できる人：{approvers}。",
+    "error.not_signed_in": "先にトークンでログインしてください。",
+    "error.already_decided": "すでに決定済みです。何も変更していません。",
+    "error.already_decided.with": "{by} さんがすでに決定しました。何も変更していません。",
+    "error.digest_differs": "表示された内容が現在の内容と異なります。もう一度確認してから決定してください。",
+    "error.expired": "決定の期限が過ぎました。何も実行していません。もう一度依頼できます。",
+    "error.wrong_state": "今はその操作ができません。",
+    "error.try_again": "記録できませんでした。保存先が時間内に応答しませんでした。もう一度試してください。",
+    "error.lost_lease": "別のワーカーがこの作業を引き継ぎました。",
+    "error.engine_failed": (
+        "エージェントが予期せず停止しました。何も承認していません。もう一度試してください。"
+    ),
+    "error.model_unreachable": "モデルに接続できませんでした。復旧したら再試行してください。",
+    "error.model_refused": (
+        "モデルのサービスがキーを拒否しました。管理者がキーを確認してから再試行してください。"
+    ),
+    "error.cli_did_not_start": (
+        "エージェントのプログラムが起動しませんでした。管理者は `countersign doctor` で原因を調べられます。"
+        "その後、再試行してください。"
+    ),
+    "error.mcp_server_missing": (
+        "ツールサーバーが動いていません。何も失われていません。起動してから再試行してください。"
+    ),
+    "error.mcp_server_missing.with": (
+        "ツールサーバー {server} が動いていません。何も失われていません。起動してから再試行してください。"
+    ),
+    "error.transcript_missing": (
+        "これまでの会話が失われ、続けられません。最初から始めるには依頼を書き直してください。"
+    ),
+    "error.workspace_missing": "ワークスペースのフォルダーがありません。元に戻してから再試行してください。",
+    "error.workspace_missing.with": (
+        "ワークスペースのフォルダー {path} がありません。元に戻してから再試行してください。"
+    ),
+    "error.worker_lost": "途中でワーカーが停止しました。何が済んだかを確認してから再試行してください。",
+    "error.outcome_unknown": (
+        "承認済みの作業の実行中にワーカーが停止しました。反映されたかどうか分かりません。"
+        "結果を確認してから、ここで続け方を指示してください。"
+    ),
+    "error.watchdog": "エージェントが長い間動かなかったため停止しました。再試行してください。",
+    "error.budget": "費用の上限に達しました。管理者が上限を上げてから再試行してください。",
+    "error.too_many_model_turns": (
+        "エージェントは終わらないままステップを使い切りました。再試行すると続けられます。"
+    ),
+    # How things are written
+    "list.separator": "、",
+    "number": "{digits}",
+    "money": "{amount} ドル",
+    "money.less": "{amount} ドル未満",
+    "unit.s": "{n} 秒",
+    "unit.min": "{n} 分",
+    "unit.h": "{n} 時間",
+    "unit.d": "{n} 日",
+    "unit.separator": " ",
+    "time.date": "{month}{day}日 {clock}",
+    "time.year": "{year}年{month}{day}日 {clock}",
+    "month.1": "1月",
+    "month.2": "2月",
+    "month.3": "3月",
+    "month.4": "4月",
+    "month.5": "5月",
+    "month.6": "6月",
+    "month.7": "7月",
+    "month.8": "8月",
+    "month.9": "9月",
+    "month.10": "10月",
+    "month.11": "11月",
+    "month.12": "12月",
+}
