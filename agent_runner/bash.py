@@ -14,17 +14,17 @@ Limit, on purpose: it reads shell, not programs. `python -c "os.system('sudo ls'
 
 from __future__ import annotations
 
-import codecs
 import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from agent_runner.wrappers import hides, inner_commands, inner_scripts, name_of
+from agent_runner.wrappers import RESERVED, hides, inner_commands, inner_scripts, name_of
 
 MAX_CHARS = 50_000
 """Longer texts are not read but asked about: ten times what an agent writes in one call."""
@@ -217,9 +217,22 @@ def _after_redirect(node: Node) -> tuple[str, ...]:
 
 
 def _known_name(node: Node) -> bool:
-    """Whether the program's name is known before running."""
+    """Whether the program's name is known before running, and where its command ends."""
     parts = _parts(node) if node.type == "command" else []
-    return not parts or _value(parts[0])[1]
+    return not parts or (_value(parts[0])[1] and _one_line(node))
+
+
+def _one_line(command: Node) -> bool:
+    """Whether no line ends between a command's parts.
+
+    The parser reads on behind a comment: in `ls # note`, newline, `\\rm x` it sees one command.
+    """
+    text, start = command.text or b"", command.start_byte
+    for left, right in pairwise(command.children):
+        gap = text[left.end_byte - start : right.start_byte - start]
+        if "comment" in (left.type, right.type) or b"\n" in gap.replace(b"\\\n", b""):
+            return False
+    return True
 
 
 def _value(node: Node) -> tuple[str, bool]:
@@ -248,12 +261,20 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text.replace("\\\n", ""), flags=re.DOTALL)
 
 
+_ANSI = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+
+
 def _ansi_c(text: str) -> str:
-    r"""`$'\x73udo'` is `sudo`; what cannot be decoded stays as written."""
-    try:
-        return codecs.decode(text.encode("latin-1", "backslashreplace"), "unicode_escape")
-    except ValueError:
-        return text
+    r"""`$'\x73udo'` is `sudo`."""
+
+    def character(found: re.Match[str]) -> str:
+        *hexadecimal, octal, plain = found.groups()
+        code = next((int(digits, 16) for digits in hexadecimal if digits), int(octal, 8) if octal else -1)
+        return plain or (chr(code) if code < 0x110000 else found.group())
+
+    return _ANSI.sub(character, text)
 
 
 def _plain(text: str) -> tuple[Command, ...] | None:
@@ -265,11 +286,14 @@ def _plain(text: str) -> tuple[Command, ...] | None:
     if any(not _understood(node) for node in nodes) or not _agreed(text, nodes):
         return None
     commands = tuple(command for node in nodes if (command := _command(node)))
-    return commands if commands and all(c.words and c.words[0] for c in commands) else None
+    named = all(c.words and c.words[0] and c.words[0] not in RESERVED for c in commands)
+    return commands if commands and named else None
 
 
 def _understood(node: Node) -> bool:
     if node.is_missing:
+        return False
+    if node.type == "command" and not _one_line(node):
         return False
     if node.type == "file_redirect":
         return _harmless_redirect(node)
@@ -307,10 +331,11 @@ _LEAVES = (
     "file_descriptor",
     "variable_assignment",
 )
+_OPERATORS = "();<>|&"
 
 
 def _agreed(text: str, nodes: Iterable[Node]) -> bool:
-    """Whether `shlex`, which shares no code with the parser, splits the text into the same words.
+    """Whether `shlex`, which shares no code with the parser, sees the same words and operators.
 
     A parser that takes code for a comment or a quotation would hide a command; two that share
     no code rarely make the same mistake.
@@ -325,13 +350,22 @@ def _agreed(text: str, nodes: Iterable[Node]) -> bool:
         elif node.type in _LEAVES:
             ours.append(_assignment(node) if node.type == "variable_assignment" else _value(node)[0])
             end = node.end_byte
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+        elif not node.is_named and not node.type.strip(_OPERATORS):
+            ours.append(node.type)
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split = True
     try:
-        theirs = [token for token in lexer if token not in ("", "!") and token.strip("();<>|&")]
+        return _tokens(ours) == _tokens(lexer)
     except ValueError:
         return False
-    return [word for word in ours if word not in ("", "!") and word.strip("();<>|&")] == theirs
+
+
+def _tokens(found: Iterable[str]) -> list[str]:
+    """Operators one by one: `shlex` runs `);` together. The parser's `!` is no word."""
+    tokens: list[str] = []
+    for token in found:
+        tokens.extend(token if token and not token.strip(_OPERATORS) else [token] if token != "!" else [])
+    return tokens
 
 
 def _assignment(node: Node) -> str:

@@ -64,7 +64,8 @@ def unknown() -> str:
     """The call was started once and nobody saw it end."""
     return (
         "Outcome unknown: this call was started before, the worker stopped, and it may or may not have "
-        "taken effect. It is not run again by itself. Check the present state with read-only steps and report it."
+        "taken effect. It is not run again by itself. Check the present state with read-only steps and "
+        "report it."
     )
 
 
@@ -84,8 +85,8 @@ def one_at_a_time() -> str:
 def not_in_subagent() -> str:
     """A subagent cannot wait for a person."""
     return (
-        "Not run: it needs a person's approval, and a subagent cannot wait for one. Hand this need back: end, "
-        "and report the exact call, so that the main agent can make it and have it approved."
+        "Not run: it needs a person's approval, and a subagent cannot wait for one. Hand this need back: "
+        "end, and report the exact call, so that the main agent can make it and have it approved."
     )
 
 
@@ -110,9 +111,9 @@ def asked_again(inquiry: Inquiry) -> str:
     call = f"{inquiry.tool_name} with input\n{_json(inquiry.tool_input)}"
     decision = inquiry.decision
     if decision is None:
-        return f"The request that had expired was asked again, and again nobody answered:\n{call}\nIt did not run."
+        return f"The request that had expired was asked again; again nobody answered. It did not run:\n{call}"
     if inquiry.run_allowed:
-        return f"{decision.by.name} has now approved the request that had expired. Issue exactly this call:\n{call}"
+        return f"{decision.by.name} has now approved the request that had expired. Make this call:\n{call}"
     return f"The request that had expired was asked again:\n{call}\n{rejected(inquiry)}"
 
 

@@ -78,6 +78,10 @@ BASE_ENVIRONMENT: Mapping[str, str] = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_AUTOUPDATER": "1",
+    # Its memory would be a directory of this one turn.
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    # About 35 s of waits (measured); then the thread is told, and Retry goes on from there.
+    "CLAUDE_CODE_MAX_RETRIES": "6",
     # A subagent must run inside the turn: a deferral would end it with the process (E26).
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
@@ -202,7 +206,7 @@ class _Turn:
 
     async def run(self) -> Outcome:
         spec = self.spec
-        if not Path(spec.cwd).is_dir():
+        if not Path(spec.cwd).is_dir():  # noqa: ASYNC240  (one stat, before anything runs)
             return self.failed(
                 "workspace_missing",
                 f"The workspace directory {spec.cwd} is not there.",
@@ -482,9 +486,11 @@ class _Turn:
 
     def outcome(self, kind: OutcomeKind, **details: Any) -> Outcome:
         """An outcome with what the turn used so far."""
+        # Cumulative within this process; every turn begins with an empty config directory, so it
+        # does not hold the session's earlier turns (it would with a kept one: facts E35).
         cost = self.result.total_cost_usd if self.result is not None else None
         usage = TurnUsage(
-            session_cost_usd=cost,
+            cost_usd=cost or 0.0,
             model_calls=self.main_calls + len(self.side_calls),
             active_ms=int((time.monotonic() - self.began) * 1000),
         )

@@ -11,12 +11,15 @@ import asyncio
 import contextlib
 import ctypes
 import logging
+import multiprocessing
+import multiprocessing.process
 import os
 import secrets
 import signal
 import sys
 import tempfile
-from datetime import timedelta
+import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psutil
@@ -157,8 +160,7 @@ def runners(client: Redis, pool: str | None = None) -> int:
     """How many workers serve a pool, or all pools."""
     if pool is not None:
         return int(Worker.count(queue=queue_for(client, pool)))
-    names = [str(n) for n in client.smembers("rq:workers")]
-    return len(names)
+    return int(Worker.count(connection=client))
 
 
 def recover(store: Store, registers: Registers, enqueue: Enqueuer) -> list[str]:
@@ -174,11 +176,11 @@ def recover(store: Store, registers: Registers, enqueue: Enqueuer) -> list[str]:
         if lease is not None:
             end_leftovers(lease)
             registers.drop_lease(task.id)
-        now = _now()
+        now = datetime.now(UTC)
         store.transact(task.id, lambda snap: lifecycle.lost(snap, now))  # noqa: B023  (runs at once)
         touched.append(task.id)
     for task in store.list_tasks(TaskState.QUEUED, after=None, limit=1000):
-        old = _now() - task.updated_at > timedelta(seconds=LOST_JOB_SECONDS)
+        old = datetime.now(UTC) - task.updated_at > timedelta(seconds=LOST_JOB_SECONDS)
         if old and not _has_job(store.client, task):
             enqueue(None, task)
             touched.append(task.id)
@@ -208,15 +210,63 @@ def _has_job(client: Redis, task: Task) -> bool:
     name = job_id(task)
     if name in queue.get_job_ids():
         return True
-    return name in StartedJobRegistry(queue=queue).get_job_ids()
-
-
-def _now() -> Any:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC)
+    return bool(name in StartedJobRegistry(queue=queue).get_job_ids())
 
 
 def fresh_id(prefix: str) -> str:
     """An id nobody can guess: `t_` for tasks, `i_` for inquiries."""
     return f"{prefix}_{secrets.token_hex(8)}"
+
+
+# --- a runner: one parent, several workers -----------------------------------------------
+
+RESTART_SECONDS = 1.0
+"""Pause before a worker that ended by itself is started again (Redis away, a crash)."""
+
+_FORK = multiprocessing.get_context("fork")
+
+
+class Runner:
+    """A parent that has loaded the SDK once and forks the workers of a pool.
+
+    A worker that ends is started again; when the parent dies, its workers die with it.
+    """
+
+    def __init__(self, runtime: Runtime, pool: str, workers: int) -> None:
+        self._runtime = runtime
+        self._pool = pool
+        self._workers: list[multiprocessing.process.BaseProcess | None] = [None] * workers
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Serves until SIGTERM or SIGINT; a second signal ends running turns as well."""
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, self._signalled)
+        while not self._stopping.is_set():
+            for index, worker in enumerate(self._workers):
+                if worker is None or not worker.is_alive():
+                    self._workers[index] = self._start()
+            self._stopping.wait(RESTART_SECONDS)
+        for worker in self._workers:
+            if worker is not None:
+                worker.join()
+
+    def _start(self) -> multiprocessing.process.BaseProcess:
+        worker = _FORK.Process(target=_work_in_child, args=(self._runtime, self._pool))
+        worker.start()
+        return worker
+
+    def _signalled(self, _number: int, _frame: object) -> None:
+        """First: let running turns end (RQ's warm shutdown). Second: end them."""
+        again = self._stopping.is_set()
+        self._stopping.set()
+        for worker in self._workers:
+            if worker is not None and worker.is_alive() and worker.pid is not None:
+                os.kill(worker.pid, signal.SIGKILL if again else signal.SIGTERM)
+
+
+def _work_in_child(runtime: Runtime, pool: str) -> None:
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, signal.SIG_DFL)
+    die_with_parent()
+    work(runtime, pool)

@@ -9,7 +9,7 @@ from datetime import datetime
 from agent_runner import lifecycle
 from agent_runner.audit import Event, Note
 from agent_runner.model import DeferredCall, Execution, Grant, Inquiry
-from agent_runner.store import Modifier, Snapshot, Store
+from agent_runner.store import Changes, Modifier, Snapshot, Store
 
 Refusal = Callable[[Inquiry], str]
 
@@ -54,8 +54,10 @@ class StoreLedger:
 
     async def use_grant(self, grant: Grant, call: DeferredCall) -> None:
         """Puts the use of a grant on record, before the call may run."""
-        details = {"granted_by": grant.by.model_dump(), "inquiry": grant.inquiry_id}
-        await self._remark(Event.GRANT_USED, call, digest=grant.digest, **details)
+        by = grant.by.model_dump()
+        await self._remark(
+            Event.GRANT_USED, call, digest=grant.digest, granted_by=by, inquiry=grant.inquiry_id
+        )
 
     async def denied(self, call: DeferredCall, rule: str) -> None:
         """Puts on record that the policy forbade a call."""
@@ -69,11 +71,11 @@ class StoreLedger:
         """Records how the call of that id ended, if people decided about it."""
         now = self._clock()
 
-        def modify(snap: Snapshot) -> lifecycle.Changes:
+        def modify(snap: Snapshot) -> Changes:
             for inquiry in snap.inquiries:
                 if inquiry.tool_use_id == tool_use_id:
                     return lifecycle.finished(snap, inquiry.id, failed=failed, output=output, now=now)
-            return lifecycle.Changes()
+            return Changes()
 
         await self._transact(modify)
 

@@ -22,6 +22,7 @@ from agent_runner.model import (
     Grant,
     Inquiry,
     InquiryState,
+    Kind,
     Message,
     Outcome,
     OutcomeKind,
@@ -61,6 +62,8 @@ def start(snap: Snapshot, *, turn: int, attempt: int, worker: str, now: datetime
 def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: datetime) -> Changes:
     """Commits how a turn ended, with the inquiries it raised, and queues what comes next."""
     task = snap.task.having(usage=_used(snap.task.usage, outcome))
+    if any(i.kind is Kind.PLAN and i.run.state is Execution.FINISHED for i in snap.inquiries):
+        task = task.having(options=task.options.having(plan=False))  # an approved plan ends plan mode
     lost = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
     if lost:
         return replace(_stuck_unknown(task, lost, now), release_lease=True)
@@ -118,7 +121,7 @@ def decide(
         return Changes(task=_touched(snap.task, now), inquiries=(voted,), notes=(note,), answer=voted)
     state = move(INQUIRY, inquiry.state, InquiryEvent(decision.verdict.value))
     closed = inquiry.having(state=state, decision=decision, votes=votes)
-    details = {"verdict": decision.verdict, "scope": decision.scope}
+    details: dict[str, object] = {"verdict": decision.verdict, "scope": decision.scope}
     if decision.input is not None:
         details["input"] = decision.input
     if decision.answers is not None:
@@ -297,7 +300,7 @@ def _waited(task: Task, now: datetime) -> Usage:
 def _used(usage: Usage, outcome: Outcome) -> Usage:
     turn = outcome.usage
     result: Usage = usage.having(
-        cost_usd=usage.cost_usd if turn.session_cost_usd is None else turn.session_cost_usd,
+        cost_usd=usage.cost_usd + turn.cost_usd,
         model_calls=usage.model_calls + turn.model_calls,
         turns=usage.turns + 1,
         active_ms=usage.active_ms + turn.active_ms,
@@ -351,7 +354,7 @@ def _stuck_unknown(task: Task, lost_calls: tuple[Inquiry, ...], now: datetime) -
     numbers = ", ".join(f"#{i.number}" for i in lost_calls)
     failure = Failure(
         code="outcome_unknown",
-        message=f"The worker stopped while request {numbers} was running. It may or may not have taken effect.",
+        message=f"The worker stopped while request {numbers} ran. It may or may not have taken effect.",
         hint="Check what happened. Retry goes on without running it again; Stop ends the job.",
     )
     stuck = _to(task, TaskEvent.STICK, now).having(failure=failure)

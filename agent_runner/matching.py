@@ -59,7 +59,7 @@ class Call(Value):
 
 def stops(rule: Rule, call: Call) -> bool:
     """Whether any part of the call might match: the way of deny, ask and routes."""
-    if not _names(rule, call.tool_name):
+    if not speaks_of(rule, call.tool_name):
         return False
     if rule.specifier is None:
         return True
@@ -76,7 +76,7 @@ def stops(rule: Rule, call: Call) -> bool:
 
 def allowing(rules: Iterable[Rule], call: Call) -> tuple[Rule, ...]:
     """The rules that together allow every part of the call; empty if a part is left over."""
-    candidates = [rule for rule in rules if _names(rule, call.tool_name)]
+    candidates = [rule for rule in rules if speaks_of(rule, call.tool_name)]
     for rule in candidates:
         if rule.specifier is None or _allows_alone(rule, call):
             return (rule,)
@@ -114,7 +114,7 @@ def never_allows(rule: Rule) -> str:
     return ""
 
 
-def _names(rule: Rule, tool_name: str) -> bool:
+def speaks_of(rule: Rule, tool_name: str) -> bool:
     """Whether the rule speaks of this tool."""
     if not rule.tool.startswith("mcp__"):
         return tool_name in _FAMILY.get(rule.tool, (rule.tool,))
@@ -270,9 +270,8 @@ def _command_allowed(command: bash.Command, rules: Sequence[Rule]) -> Rule | Non
         exact = "*" not in specifier
         if not literal.startswith(front):
             continue
-        whole = len(literal[len(front) :].rstrip().split(" ")) if literal[len(front) :].strip() else 0
-        complete = whole if exact or literal.endswith(" ") else whole - 1
-        if not exact and (spelled is None or complete < spelled):
+        written = literal[len(front) :].split(" ")[:-1]  # the last word may go on behind the wildcard
+        if not exact and (spelled is None or len(written) < spelled):
             continue
         texts = (front + command.source, front + shlex.join(command.words))
         if any(_covers(specifier, text, lenient=False) for text in texts):

@@ -113,7 +113,6 @@ class Scope(StrEnum):
 class Usage(Value):
     """What a task used so far, over all its turns.
 
-    `cost_usd` is read, never added up: the engine reports it cumulatively per session.
     `active_ms` is time in which an agent process worked; `waiting_ms` is time in which the
     task waited for people.
     """
@@ -288,8 +287,9 @@ class Inquiry(Value):
     @property
     def effective_input(self) -> dict[str, Any]:
         """The input that runs when this is approved: the edited one, else as asked."""
-        if self.decision and self.decision.verdict is Verdict.CHANGE and self.decision.input:
-            return self.decision.input
+        decision = self.decision
+        if decision is not None and decision.verdict is Verdict.CHANGE and decision.input is not None:
+            return decision.input
         return self.tool_input
 
 
@@ -339,9 +339,9 @@ class DeferredCall(Value):
 
 
 class TurnUsage(Value):
-    """What one turn used. `session_cost_usd` is cumulative for the session (engine fact E35)."""
+    """What one turn used."""
 
-    session_cost_usd: float | None = None
+    cost_usd: float = 0.0
     model_calls: int = 0
     active_ms: int = 0
 

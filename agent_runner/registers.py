@@ -11,14 +11,18 @@ import json
 import secrets
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import redis.asyncio
 from redis import Redis
 from redis.exceptions import RedisError
 
+from agent_runner.errors import TryLater
 from agent_runner.model import Actor, Progress, Value
 from agent_runner.store import Keys, answering, decode, encode
+
+AsyncRedis: TypeAlias = redis.asyncio.Redis
+"""A connection for `Registers.changes`, named here so that nobody else needs to import redis."""
 
 LEASE_MS = 20_000
 """A lease not renewed for this long is over; it is renewed every `LEASE_BEAT` seconds."""
@@ -149,6 +153,30 @@ class Registers:
         """Takes a task off the work list unless it changed since `mark` was read."""
         self.client.eval(_SETTLE, 1, self.keys.dirty, task_id, mark)
 
+    # --- what the web page shows ---------------------------------------------------------
+
+    @answering
+    def keep_post(self, task_id: str, key: str, card_json: str, at: datetime) -> None:
+        """Keeps a card posted to a thread of the web page; its first time stays its time."""
+        place = self.keys.part(task_id, "web")
+        with self.client.pipeline() as pipe:
+            pipe.hsetnx(place, f"at:{key}", at.isoformat())
+            pipe.hset(place, f"card:{key}", card_json)
+            pipe.xadd(self.keys.changes, {"task": task_id, "what": "post"}, maxlen=10_000, approximate=True)
+            pipe.execute()
+
+    @answering
+    def posts(self, task_id: str) -> list[tuple[str, datetime, str]]:
+        """The cards posted to a thread as (key, since when, card as JSON), oldest first."""
+        raw: Any = self.client.hgetall(self.keys.part(task_id, "web"))
+        found = [
+            (key.decode().removeprefix("at:"), datetime.fromisoformat(value.decode()))
+            for key, value in raw.items()
+            if key.startswith(b"at:")
+        ]
+        found.sort(key=lambda item: item[1])
+        return [(key, at, raw[f"card:{key}".encode()].decode()) for key, at in found]
+
     # --- the change feed -----------------------------------------------------------------
 
     @answering
@@ -162,10 +190,13 @@ class Registers:
     ) -> AsyncIterator[tuple[str, str]]:
         """Endless (task id, what) for each change after `after`; ('', 'idle') when nothing came.
 
-        A connection that breaks is made again; what happened meanwhile is in the feed.
+        Raises `TryLater` when the store is away; the caller connects again.
         """
         while True:
-            reply: Any = await client.xread({self.keys.changes: after}, count=500, block=block_ms)
+            try:
+                reply: Any = await client.xread({self.keys.changes: after}, count=500, block=block_ms)
+            except RedisError as error:
+                raise TryLater("The store's change feed is away.", cause=type(error).__name__) from error
             rows = _rows(reply)
             if not rows:
                 yield "", "idle"

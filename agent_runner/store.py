@@ -357,11 +357,23 @@ class Store:
 
     @answering
     def audit_page(
-        self, *, since: datetime | None, until: datetime | None, after: str, limit: int
+        self,
+        *,
+        since: datetime | None,
+        until: datetime | None,
+        after: str,
+        limit: int,
+        newest_first: bool = False,
     ) -> list[tuple[str, audit.Entry]]:
         """Entries of all tasks by time, each with its cursor; `after` is such a cursor or ''."""
-        low = f"({after}" if after else _stream_id(since, "-")
-        rows: Any = self.client.xrange(self.keys.audit, min=low, max=_stream_id(until, "+"), count=limit)
+        low, high = _stream_id(since, "-"), _stream_id(until, "+")
+        rows: Any
+        if newest_first:
+            high = f"({after}" if after else high
+            rows = self.client.xrevrange(self.keys.audit, max=high, min=low, count=limit)
+        else:
+            low = f"({after}" if after else low
+            rows = self.client.xrange(self.keys.audit, min=low, max=high, count=limit)
         with self.client.pipeline(transaction=False) as pipe:
             for _, row in rows:
                 pipe.lindex(self.keys.part(_text(row[b"task"]), "audit"), int(row[b"seq"]) - 1)

@@ -56,6 +56,15 @@ WRAPPERS: Mapping[str, int] = {
 }
 """Name -> how many plain arguments may stand before the inner command (`timeout 5 cmd`)."""
 
+RESERVED = frozenset(
+    (
+        *("if", "then", "elif", "else", "fi", "for", "select", "while", "until", "do", "done"),
+        *("case", "esac", "in", "function", "coproc", "{", "}", "!", "[["),
+    )
+)
+"""Words of the shell's own grammar. As a command's name they mean that the parser lost its way
+(`! if ls; then rm x; fi` is a command `if` to it)."""
+
 _TEXT_AFTER_C = frozenset(
     (
         "ash",
@@ -159,6 +168,8 @@ def starts(words: Words, *, positionals: int = 0, limit: int = 64) -> list[int]:
 
 def inner_commands(name: str, words: Words) -> Iterator[Words]:
     """The commands that `words` may run."""
+    if name in RESERVED:
+        yield words[1:]
     if name in WRAPPERS:
         for at in starts(words, positionals=WRAPPERS[name]):
             yield words[at:]
@@ -181,8 +192,8 @@ def inner_scripts(name: str, words: Words) -> Iterator[str]:
 
 
 def hides(name: str, words: Words) -> bool:
-    """Whether what runs may come from a place that cannot be seen: a pipe, a file, a shell's own input."""
-    if name in ("xargs", "parallel", "source", ".", "alias"):
+    """Whether what runs may come from where it cannot be seen: a pipe, a file, a misread construct."""
+    if name in RESERVED or name in ("xargs", "parallel", "source", ".", "alias"):
         return True
     return name in _READERS and not any(True for _ in _after_option("c", "--command", words))
 

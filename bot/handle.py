@@ -11,10 +11,11 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from agent_runner.config import Config, Workspace
+from pydantic import Field
 
 from agent_runner import lifecycle, policy
 from agent_runner.audit import Event, Note
+from agent_runner.config import Config, Workspace
 from agent_runner.digest import SHORT, canonical
 from agent_runner.errors import CountersignError, FixInput, NotAllowed, ShowAgain
 from agent_runner.model import (
@@ -34,14 +35,21 @@ from agent_runner.model import (
 )
 from agent_runner.store import Changes, Snapshot, Store
 from bot.commands import Ask, AskedAgain, Chose, Retried, Said, Stopped
-from cards import replies
+from cards import replies, wording
 
 
 class Reply(Value):
-    """What came of words in a thread: a code for `cards.wording`, and its details."""
+    """What came of words in a thread: a sentence of `cards.wording`, in whatever language."""
 
-    code: str
-    details: dict[str, str] = {}  # noqa: RUF012  (pydantic copies defaults)
+    key: str
+    details: dict[str, str] = Field(default_factory=dict)
+    nested: dict[str, str] = Field(default_factory=dict)
+    """Details that are sentences of `cards.wording` themselves: place -> key."""
+
+    def text(self, lang: str) -> str:
+        """The sentence, for a person."""
+        inner = {place: wording.text(lang, key) for place, key in self.nested.items()}
+        return wording.text(lang, self.key, **self.details, **inner)
 
 
 class Handler:
@@ -81,7 +89,7 @@ class Handler:
             created_at=now,
             updated_at=now,
             session_id=str(uuid.uuid4()),
-            options=RunOptions(plan=command.plan, model=self.config.model),
+            options=RunOptions(plan=command.plan, model=self.config.model.name),
             prompt=text,
         )
         message = Message(role=Role.USER, text=text, at=now, by=command.actor)
@@ -111,43 +119,47 @@ class Handler:
             case replies.Decide():
                 return self._decide_by_words(command.actor, reply)
             case replies.AskBack():
-                return Reply(code=reply.code, details=dict(reply.details))
+                return Reply(key=f"ask_back.{reply.code}", details=reply.details, nested=reply.nested)
             case replies.Control():
-                return self._control(command, reply.word)
+                return self._control(command, reply.command)
             case replies.NotAnAnswer():
                 return self._follow_up(command, reply.text)
             case _:
-                return Reply(code="nothing")
+                return Reply(key="reply.nothing")
 
     def _decide_by_words(self, actor: Actor, reply: replies.Decide) -> Reply:
-        chose = Chose(
-            actor=actor,
-            inquiry_id=reply.inquiry_id,
-            verdict=reply.verdict,
-            reason=reply.reason,
-            conditions=reply.conditions,
-            answers=reply.answers,
-            scope=reply.scope,
+        inquiry = self.choose(
+            Chose(
+                actor=actor,
+                inquiry_id=reply.inquiry_id,
+                verdict=reply.verdict,
+                reason=reply.reason,
+                conditions=reply.conditions,
+                input=reply.input,
+                answers=reply.answers,
+                scope=reply.scope,
+            )
         )
-        inquiry = self.choose(chose)
-        code = "voted" if inquiry.open else f"decided_{inquiry.state}"
-        return Reply(code=code, details={"number": str(inquiry.number)})
+        return decided(inquiry, reply.verdict)
 
     def _control(self, command: Said, word: str) -> Reply:
         if word == "stop":
-            task = self.stop(Stopped(actor=command.actor, task_id=command.task_id))
-            return Reply(code="stopping" if not task.ended else "stopped")
+            self.stop(Stopped(actor=command.actor, task_id=command.task_id))
+            return Reply(key="reply.stopping")
         if word == "retry":
             self.retry(Retried(actor=command.actor, task_id=command.task_id))
-            return Reply(code="retrying")
-        return Reply(code=word)
+            return Reply(key="reply.retrying")
+        if word == "status":
+            state = self.store.task(command.task_id).state
+            return Reply(key="reply.status", nested={"state": f"state.{state}"})
+        return Reply(key="reply.help")
 
     def _follow_up(self, command: Said, text: str) -> Reply:
         now = self.clock()
         _, answer = self.store.transact(
             command.task_id, lambda snap: lifecycle.follow_up(snap, text, command.actor, now)
         )
-        return Reply(code=f"follow_up_{answer}")
+        return Reply(key="reply.started" if answer == "started" else "reply.kept")
 
     # --- decisions -----------------------------------------------------------------------
 
@@ -348,6 +360,16 @@ class Handler:
         if name not in known:
             raise FixInput(f"There is no workspace {name}.", hint=f"There are: {', '.join(known)}.")
         return name, known[name]
+
+
+def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
+    """What to say to a person whose verdict was recorded."""
+    number = str(inquiry.number)
+    if inquiry.open:
+        got = sum(vote.verdict is verdict for vote in inquiry.votes)
+        details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
+        return Reply(key="reply.voted", details=details)
+    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{verdict}"})
 
 
 _CHECKS: dict[Verdict, Callable[[Handler, Inquiry, Chose], None]] = {

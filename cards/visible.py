@@ -13,6 +13,7 @@ and emoji with their joiners, stay as they are.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -41,7 +42,7 @@ _LATIN_TRICKS = frozenset("ɑɡıⅰⅴⅹⅼⅽⅾⅿ")
 _ALWAYS_LOOK = frozenset("\u037e\u0387\u1fef\u212a")
 """Greek question mark, ano teleia, varia, Kelvin: drawn exactly as `;`, `·`, a backtick, `K`."""
 
-_ESCAPE = re.compile(r"⟨U\+([0-9A-F]{4,6})(?:×([1-9][0-9]*))?⟩")
+_ESCAPE = re.compile(r"⟨U\+([0-9A-F]{4,6})(?:×([1-9][0-9]{0,5}))?⟩")
 _BLANKS = re.compile(r"[ \t]{4,}")
 _BLANK_LINES = re.compile(rf"(?<![ \t])[ \t]*+(?:\n[ \t]*+){{{BLANK_LINES},}}")
 _SUSPECT = re.compile(r"[^\n\t -~]")
@@ -66,9 +67,22 @@ def inline(text: str) -> str:
     return _escaped(text, [*_spots(text), *extra])
 
 
-def restore(shown: str) -> str:
-    """The very text that `block` or `inline` was given."""
-    return _ESCAPE.sub(lambda m: chr(int(m[1], 16)) * int(m[2] or 1), shown)
+def restore(shown: str, *, longest: int | None = None) -> str:
+    """The very text that `block` or `inline` was given.
+
+    Raises `ValueError` for a text that would be longer than `longest` characters: an escape for a
+    run is short, what it stands for need not be.
+    """
+    if longest is not None:
+        grows = sum(int(match[2] or 1) for match in _ESCAPE.finditer(shown))
+        if grows + len(shown) > longest:
+            raise ValueError(f"longer than {longest} characters")
+    return _ESCAPE.sub(_restored, shown)
+
+
+def _restored(match: re.Match[str]) -> str:
+    point = int(match[1], 16)
+    return chr(point) * int(match[2] or 1) if point <= sys.maxunicode else match[0]
 
 
 def warnings(text: str) -> tuple[str, ...]:
@@ -101,7 +115,7 @@ def _escaped(text: str, spots: list[_Spot]) -> str:
 
 def _runs(text: str) -> str:
     out = []
-    for match in re.finditer(r"(.)\1*", text, re.DOTALL):
+    for match in re.finditer(r"(.)\1{0,999998}", text, re.DOTALL):
         count = len(match[0])
         out.append(f"⟨U+{ord(match[1]):04X}" + (f"×{count}⟩" if count > 1 else "⟩"))
     return "".join(out)

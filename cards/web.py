@@ -152,6 +152,8 @@ def _prose(element: Prose) -> Markup:
     parts = []
     for chunk in markdown.chunks(visible.block(element.text.raw)):
         if chunk.code:
+            if chunk.language:
+                parts.append(tag("div", {"class": "card-language"}, marked(chunk.language)))
             pre = {"class": "card-pre", "dir": "ltr", "tabindex": "0"}
             parts.append(tag("pre", pre, tag("code", {}, marked(chunk.text))))
         else:

@@ -85,6 +85,8 @@ def money(lang: str, usd: float) -> str:
 
 def duration(lang: str, span: timedelta) -> str:
     """In words, with at most two units: `41 s`, `2 min 20 s`, `3 h 5 min`, `2 d 4 h`."""
+    if timedelta(0) < span < timedelta(seconds=1):
+        return text(lang, "unit.less")
     seconds = max(0, int(span.total_seconds()))
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if days:
@@ -124,6 +126,7 @@ def error(lang: str, code: str, *, message: str = "", **details: object) -> str:
     return message or text(lang, "error.error")
 
 
-def ask_back(lang: str, code: str, **details: str) -> str:
-    """What to ask a person whose answer was not certain (codes of `cards.replies.AskBack`)."""
-    return text(lang, f"ask_back.{code}", **details)
+def ask_back(lang: str, code: str, nested: Mapping[str, str] | None = None, **details: str) -> str:
+    """What to ask a person whose answer was not certain (fields of `cards.replies.AskBack`)."""
+    inner = {place: text(lang, key) for place, key in (nested or {}).items()}
+    return text(lang, f"ask_back.{code}", **details, **inner)

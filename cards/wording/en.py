@@ -20,7 +20,7 @@ WORDS: Mapping[str, str] = {
     "summary.plan": "for {who} · nothing of it runs before you decide",
     "rule.none": "no rule allows it by itself",
     "replaces": "This replaces request #{number}. What is different:",
-    "replaces.words": "Request #{number} was answered with:",
+    "replaces.words": "Request #{number} was answered with",
     "replaces.same": "This asks again for what request #{number} asked for, unchanged.",
     "more.open": "{at} of {of} requests that are open here; each is decided on its own.",
     # Labels
@@ -101,6 +101,8 @@ WORDS: Mapping[str, str] = {
     "typed.question": "Reply with a number, for example {example}   or in your own words, 1: <words>",
     "typed.questions": "Reply like {example}   or in your own words, 1: <words>",
     "typed.which": "More than one is open: put #{number} in front.",
+    "typed.stop": "Reply stop to end it.",
+    "typed.retry": "Reply retry to try again.",
     # Outcomes
     "outcome.approved": "Approved by {who} at {time}",
     "outcome.always": "Approved by {who} at {time}, and for this exact call during the rest of this task",
@@ -169,6 +171,16 @@ WORDS: Mapping[str, str] = {
         "Write what you want done. When a request is open, reply 1 to approve, 2 and what to change, "
         "3 and why not, or 4 for always in this task; `stop` ends the task, `status` says how it stands."
     ),
+    "reply.started": "Started.",
+    "reply.nothing": "There are no words in that to act on.",
+    "reply.status": "This task is {state}.",
+    "state.queued": "waiting for a free worker",
+    "state.running": "being worked on",
+    "state.waiting": "waiting for people",
+    "state.done": "done",
+    "state.failed": "failed",
+    "state.stopped": "stopped",
+    "state.stuck": "stuck",
     "verdict.approve": "approved",
     "verdict.change": "approved with changes",
     "verdict.reject": "rejected",
@@ -195,7 +207,7 @@ WORDS: Mapping[str, str] = {
     "kind.boolean": "true or false",
     "kind.json": "JSON",
     # Errors
-    "error.error": "Something went wrong, and nothing was changed. Try again.",
+    "error.error": "Something went wrong. Look at how it stands, then try again.",
     "error.configuration": "The settings are wrong. Correct the file and start again.",
     "error.invalid": "That could not be understood. Correct it and send it again.",
     "error.not_found": "There is no such thing here.",
@@ -209,7 +221,7 @@ WORDS: Mapping[str, str] = {
     "error.wrong_state": "That is not possible now.",
     "error.try_again": "Not recorded: the store did not answer in time. Try again.",
     "error.lost_lease": "Another worker took over this task.",
-    "error.engine_failed": "The agent stopped unexpectedly. Nothing was approved. Try again.",
+    "error.engine_failed": "The agent stopped unexpectedly. Look at what was done, then try again.",
     "error.model_unreachable": "The model could not be reached. Try again when it answers.",
     "error.model_refused": (
         "The model's service refused the key. Whoever runs this must check it; then try again."
@@ -238,10 +250,12 @@ WORDS: Mapping[str, str] = {
         "The agent used up its steps without coming to an end. Try again to let it go on."
     ),
     # How things are written
+    "label.colon": ": ",
     "list.separator": ", ",
     "number": "{digits}",
     "money": "${amount}",
     "money.less": "less than ${amount}",
+    "unit.less": "less than 1 s",
     "unit.s": "{n} s",
     "unit.min": "{n} min",
     "unit.h": "{n} h",

@@ -20,7 +20,7 @@ WORDS: Mapping[str, str] = {
     "summary.plan": "依頼者 {who} · 決定するまで何も実行されません",
     "rule.none": "自動で許可するルールがありません",
     "replaces": "依頼 #{number} に代わるものです。変更点：",
-    "replaces.words": "依頼 #{number} への回答：",
+    "replaces.words": "依頼 #{number} への回答",
     "replaces.same": "依頼 #{number} と同じ内容をもう一度お願いするものです。",
     "more.open": "未決の依頼 {of} 件のうち {at} 件目です。それぞれ個別に決定します。",
     # Labels
@@ -95,6 +95,8 @@ WORDS: Mapping[str, str] = {
     "typed.question": "番号で返信。例：{example}   自由記入は 1: <内容>",
     "typed.questions": "返信の例：{example}   自由記入は 1: <内容>",
     "typed.which": "未決の依頼が複数あります。先頭に #{number} を付けてください。",
+    "typed.stop": "「停止」と返信すると終了します。",
+    "typed.retry": "「再試行」と返信するとやり直します。",
     # Outcomes
     "outcome.approved": "{who} さんが {time} に承認",
     "outcome.always": "{who} さんが {time} に承認。このタスク中は同じ呼び出しを常に許可",
@@ -163,6 +165,16 @@ WORDS: Mapping[str, str] = {
         "してほしいことを書いてください。未決の依頼には 1 で承認、2 と変更内容、3 と却下の理由、"
         "4 でこのタスク中は常に許可。`停止` で終了、`状況` で進み具合を表示します。"
     ),
+    "reply.started": "開始しました。",
+    "reply.nothing": "文字がないため、何もしていません。",
+    "reply.status": "このタスクは{state}です。",
+    "state.queued": "空きワーカー待ち",
+    "state.running": "作業中",
+    "state.waiting": "回答待ち",
+    "state.done": "完了",
+    "state.failed": "失敗",
+    "state.stopped": "停止",
+    "state.stuck": "行き詰まり",
     "verdict.approve": "承認",
     "verdict.change": "変更して承認",
     "verdict.reject": "却下",
@@ -193,7 +205,7 @@ WORDS: Mapping[str, str] = {
     "kind.boolean": " true / false ",
     "kind.json": " JSON ",
     # Errors
-    "error.error": "問題が起きました。何も変更していません。もう一度試してください。",
+    "error.error": "問題が起きました。状況を確認してから、もう一度試してください。",
     "error.configuration": "設定に誤りがあります。ファイルを直して起動し直してください。",
     "error.invalid": "内容を理解できませんでした。直してもう一度送ってください。",
     "error.not_found": "該当するものがありません。",
@@ -207,9 +219,7 @@ WORDS: Mapping[str, str] = {
     "error.wrong_state": "今はその操作ができません。",
     "error.try_again": "記録できませんでした。保存先が時間内に応答しませんでした。もう一度試してください。",
     "error.lost_lease": "別のワーカーがこの作業を引き継ぎました。",
-    "error.engine_failed": (
-        "エージェントが予期せず停止しました。何も承認していません。もう一度試してください。"
-    ),
+    "error.engine_failed": "エージェントが予期せず停止しました。済んだ作業を確認してから再試行してください。",
     "error.model_unreachable": "モデルに接続できませんでした。復旧したら再試行してください。",
     "error.model_refused": (
         "モデルのサービスがキーを拒否しました。管理者がキーを確認してから再試行してください。"
@@ -242,10 +252,12 @@ WORDS: Mapping[str, str] = {
         "エージェントは終わらないままステップを使い切りました。再試行すると続けられます。"
     ),
     # How things are written
+    "label.colon": "：",
     "list.separator": "、",
     "number": "{digits}",
     "money": "{amount} ドル",
     "money.less": "{amount} ドル未満",
+    "unit.less": "1 秒未満",
     "unit.s": "{n} 秒",
     "unit.min": "{n} 分",
     "unit.h": "{n} 時間",

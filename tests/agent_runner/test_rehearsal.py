@@ -403,7 +403,7 @@ def test_an_edited_call_is_noticed() -> None:
 
 def test_conditions_in_words_bring_the_call_back_revised() -> None:
     """Asked to revise, the call is issued again with the words in it, safely quoted."""
-    brief = "Not run as it stands. Lin agrees with changes; their words:\nsay it's me\nIssue the call again, revised."
+    brief = "Lin agrees with changes; their words:\nsay it's me\nIssue the call again, revised."
     answers = iter([refuse(brief), approve])
 
     def tool(call: ToolUse) -> ToolResult:

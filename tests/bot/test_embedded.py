@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -89,6 +90,13 @@ def said(process: subprocess.Popen[str]) -> dict[str, int]:
     assert process.stdout
     answer: dict[str, int] = json.loads(process.stdout.readline())
     return answer
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory whose path leaves room for a socket's, which that of `tmp_path` may not."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder).resolve()
 
 
 @pytest.fixture
@@ -224,11 +232,9 @@ def test_the_record_is_read_back(tmp_path: Path) -> None:
 # A server of our own
 
 
-def test_a_fresh_server_is_private_durable_and_silent(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fresh_server_is_private_durable_and_silent(short: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Only this user can reach it, every write is on disk, nothing is evicted, nothing is printed."""
-    data = tmp_path / "new" / "redis"
+    data = short / "new" / "redis"
     with EmbeddedRedis(data, path=PATH) as server, Redis.from_url(server.url) as client:
         asked = ["port", "appendonly", "appendfsync", "save", "maxmemory-policy", "dir"]
         assert {name: client.config_get(name)[name] for name in asked} == {
@@ -405,9 +411,9 @@ def test_another_thread_may_not_start_it(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def deep(tmp_path: Path) -> Path:
+def deep(short: Path) -> Path:
     """A data directory whose path is too long for a socket."""
-    folder = tmp_path / ("d" * (SOCKET_PATH_MAX - len(str(tmp_path)) - len("/") - len("/redis.sock") + 1))
+    folder = short / ("d" * (SOCKET_PATH_MAX - len(str(short)) - len("/") - len("/redis.sock") + 1))
     assert len(str(folder / "redis.sock")) == SOCKET_PATH_MAX + 1
     return folder
 
@@ -419,9 +425,9 @@ def test_the_longest_path_that_fits_is_used(deep: Path) -> None:
         assert server.url == f"unix://{data}/redis.sock?db=0"
 
 
-def test_a_long_path_gets_a_short_socket_elsewhere(deep: Path, tmp_path: Path) -> None:
+def test_a_long_path_gets_a_short_socket_elsewhere(deep: Path, short: Path) -> None:
     """The socket goes to a private directory in the first runtime directory that works."""
-    runtime = tmp_path / "run"
+    runtime = short / "run"
     runtime.mkdir()
     missing = Path("/proc/nowhere")
     with EmbeddedRedis(deep, path=PATH, runtime_dirs=[missing, runtime]) as server:
@@ -432,9 +438,9 @@ def test_a_long_path_gets_a_short_socket_elsewhere(deep: Path, tmp_path: Path) -
             assert other.pid == server.pid
 
 
-def test_a_planted_socket_directory_is_refused(deep: Path, tmp_path: Path) -> None:
+def test_a_planted_socket_directory_is_refused(deep: Path, short: Path) -> None:
     """A link where our private directory should be is not followed."""
-    runtime, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    runtime, elsewhere = short / "run", short / "elsewhere"
     elsewhere.mkdir()
     with EmbeddedRedis(deep, path=PATH, runtime_dirs=[runtime]):
         (folder,) = runtime.iterdir()

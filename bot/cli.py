@@ -1,0 +1,267 @@
+"""The command line. The only place that reads the environment; it hands it on as a value."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent_runner.errors import CountersignError
+from agent_runner.messages_api import MessagesServer
+from agent_runner.model import Actor
+from agent_runner.rehearsal import rehearsal as script
+from bot import settings as reading
+from bot.settings import Settings
+
+DEFAULT_STATE = Path(".countersign")
+DEFAULT_CONFIG = Path("countersign.toml")
+
+Command = Callable[..., Any]
+
+
+def _common(command: Command) -> Command:
+    """Options that every command about a running system takes."""
+    options = (
+        click.option("--state-dir", type=click.Path(path_type=Path), default=DEFAULT_STATE, show_default=True,
+                     help="Where the embedded store, logs and the local token live."),
+        click.option("--config", "config_path", type=click.Path(path_type=Path), default=None,
+                     help=f"Configuration file; {DEFAULT_CONFIG} if there is one."),
+        click.option("--workspace", "workspaces", multiple=True, metavar="[NAME=]PATH",
+                     help="A directory in which jobs run; may be given several times."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _read(state_dir: Path, config_path: Path | None, workspaces: tuple[str, ...], **flags: Any) -> Settings:
+    if config_path is None and DEFAULT_CONFIG.exists():
+        config_path = DEFAULT_CONFIG
+    return reading.read(
+        config_path=config_path,
+        state_dir=state_dir,
+        environment=dict(os.environ),
+        workspaces=workspaces,
+        **flags,
+    )
+
+
+@contextlib.contextmanager
+def _plainly() -> Iterator[None]:
+    """Errors as one line and a remedy, never a traceback."""
+    try:
+        yield
+    except CountersignError as error:
+        _say(f"countersign: {error.message}")
+        if error.hint:
+            _say(f"  {error.hint}")
+        sys.exit(2)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="countersign")
+@click.option("--verbose", is_flag=True, help="Log more.")
+def main(verbose: bool) -> None:
+    """Let an AI agent do real work, and keep the say."""
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+
+
+@main.command()
+@_common
+@click.option("--host", default=None, help="Address to listen on.")
+@click.option("--port", type=int, default=None, help="Port of the page; 0 takes a free one.")
+@click.option("--workers", type=click.IntRange(1, 256), default=None, help="Jobs that may run at once.")
+@click.option("--json", "as_json", is_flag=True, help='Print one line {"url", "token"} when ready.')
+def up(
+    state_dir: Path,
+    config_path: Path | None,
+    workspaces: tuple[str, ...],
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Run everything on this machine: store, page and a runner. Ctrl-C ends it."""
+    from bot.up import up as run
+
+    with _plainly():
+        settings = _read(state_dir, config_path, workspaces, host=host, port=port)
+        flags = ["--state-dir", str(settings.state_dir)]
+        if settings.config_path:
+            flags += ["--config", str(settings.config_path)]
+        for name in workspaces:
+            flags += ["--workspace", name]
+        if workers:
+            flags += ["--workers", str(workers)]
+        run(settings, say=_say, as_json=as_json, flags=flags)
+
+
+@main.command()
+@_common
+@click.option("--host", default=None, help="Address to listen on.")
+@click.option("--port", type=int, default=None, help="Port of the page.")
+def bot(
+    state_dir: Path,
+    config_path: Path | None,
+    workspaces: tuple[str, ...],
+    host: str | None,
+    port: int | None,
+) -> None:
+    """Run the bot alone: page, API, and what keeps the threads up to date."""
+    from bot import serve
+    from bot.up import address_of, store_of
+
+    with _plainly():
+        settings = _read(state_dir, config_path, workspaces, host=host, port=port)
+        with store_of(settings) as url:
+            built = serve.build(settings, url)
+            listening = serve.listen(settings.host, settings.port)
+            address = address_of(built, listening.getsockname()[1])
+            asyncio.run(_until_signalled(serve, built, listening, lambda: _say(f"Ready: {address.link}")))
+
+
+async def _until_signalled(serve: Any, built: Any, listening: Any, ready: Callable[[], None]) -> None:
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    async with serve.until_told(stop):
+        await serve.run(built, listening, ready=ready)
+
+
+@main.command()
+@_common
+@click.option("--pool", default="default", show_default=True, help="The queue to serve.")
+@click.option("--workers", type=click.IntRange(1, 256), default=None, help="Jobs that may run at once.")
+def runner(
+    state_dir: Path,
+    config_path: Path | None,
+    workspaces: tuple[str, ...],
+    pool: str,
+    workers: int | None,
+) -> None:
+    """Run jobs of a pool. Start as many as you like, on as many machines."""
+    from bot.up import run_runner
+
+    with _plainly():
+        settings = _read(state_dir, config_path, workspaces)
+        run_runner(settings, pool=pool, workers=workers or settings.config.runner.workers, say=_say)
+
+
+@main.command()
+@click.option("--port", type=int, default=0, help="Port on loopback; 0 takes a free one.")
+def rehearsal(port: int) -> None:
+    """Serve the scripted model on loopback until ended (used when there is no API key)."""
+    with MessagesServer(script, port=port) as server:
+        click.echo(server.url)
+        sys.stdout.flush()
+        signal.sigwait({signal.SIGTERM, signal.SIGINT})
+
+
+@main.command()
+@click.argument("text")
+@click.option("--workspace", default="", help="Where it runs; the first one if left out.")
+@click.option("--plan", is_flag=True, help="Have a plan made and approved first.")
+@click.option("--state-dir", type=click.Path(path_type=Path), default=DEFAULT_STATE, show_default=True)
+@click.option("--url", default=None, help="Address of a bot elsewhere.")
+@click.option("--token", default=None, envvar="COUNTERSIGN_TOKEN", help="Your token there.")
+def ask(text: str, workspace: str, plan: bool, state_dir: Path, url: str | None, token: str | None) -> None:
+    """Ask for a job and follow it here; answer by typing the numbers."""
+    from bot.terminal import Terminal
+
+    with _plainly():
+        sys.exit(Terminal(_address(state_dir, url, token)).ask(text, workspace=workspace, plan=plan))
+
+
+@main.command()
+@click.argument("request", type=str)
+@click.argument("answer", nargs=-1, required=True)
+@click.option("--state-dir", type=click.Path(path_type=Path), default=DEFAULT_STATE, show_default=True)
+@click.option("--url", default=None, help="Address of a bot elsewhere.")
+@click.option("--token", default=None, envvar="COUNTERSIGN_TOKEN", help="Your token there.")
+def decide(
+    request: str, answer: tuple[str, ...], state_dir: Path, url: str | None, token: str | None
+) -> None:
+    """Answer a request by its number, as in the thread: `countersign decide 12 1`, `12 3 not today`."""
+    from bot.terminal import Terminal
+
+    with _plainly():
+        sys.exit(Terminal(_address(state_dir, url, token)).decide(request, " ".join(answer)))
+
+
+def _address(state_dir: Path, url: str | None, token: str | None) -> Any:
+    from bot.up import Address, known_address
+
+    if url and token:
+        return Address(url.rstrip("/"), token)
+    known = known_address(state_dir)
+    return Address((url or known.url).rstrip("/"), token or known.token)
+
+
+@main.command("token")
+@_common
+@click.argument("user")
+@click.option("--name", default=None, help="The name others see; USER if left out.")
+@click.option("--revoke", is_flag=True, help="End all tokens of USER instead.")
+def token_command(
+    state_dir: Path,
+    config_path: Path | None,
+    workspaces: tuple[str, ...],
+    user: str,
+    name: str | None,
+    revoke: bool,
+) -> None:
+    """Print a new personal token for USER of the page (the bot must be running, or REDIS_URL be set)."""
+    import secrets
+
+    from agent_runner.policy import identify
+    from bot import serve
+    from bot.up import store_of
+
+    with _plainly():
+        settings = _read(state_dir, config_path, workspaces)
+        with store_of(settings) as url:
+            registers = serve.build(settings, url).registers
+            person = identify(settings.config.people, "web", user)
+            actor = Actor(platform="web", user_id=user, name=name or user, person=person)
+            if revoke:
+                _say(f"{registers.revoke_tokens(actor.account)} token(s) of {user} ended.")
+                return
+            token = secrets.token_urlsafe(24)
+            registers.keep_token(token, actor)
+            click.echo(token)
+
+
+@main.command()
+@_common
+def doctor(state_dir: Path, config_path: Path | None, workspaces: tuple[str, ...]) -> None:
+    """Check everything a job needs, each with a remedy. Exit code 1 if something fails."""
+    from bot.doctor import examine
+
+    with _plainly():
+        settings = _read(state_dir, config_path, workspaces)
+        marks = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+        findings = examine(settings)
+        for finding in findings:
+            click.echo(f"{marks[finding.level]}  {finding.what}")
+            if finding.remedy and finding.level != "ok":
+                click.echo(f"      {finding.remedy}")
+        sys.exit(any(finding.level == "fail" for finding in findings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What happens by time alone: expiry, and turns whose worker is gone. One leader at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+
+from agent_runner import lifecycle
+from agent_runner.errors import CountersignError
+from agent_runner.registers import Registers
+from agent_runner.store import Store
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0
+LEAD_MS = 10_000
+"""How long leadership holds without a tick: a bot that died is followed by another after this."""
+
+
+class Clock:
+    """Ticks every `TICK` seconds; does the work of a tick only while it leads."""
+
+    def __init__(
+        self,
+        store: Store,
+        registers: Registers,
+        *,
+        recover: Callable[[], list[str]],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._registers = registers
+        self._recover = recover
+        self._clock = clock
+        self._me = secrets.token_hex(8)
+
+    async def run(self) -> None:
+        """Ticks until cancelled; a store that is away is waited for."""
+        while True:
+            try:
+                await asyncio.to_thread(self.tick)
+            except CountersignError as error:
+                log.warning("the clock could not tick: %s", error)
+            await asyncio.sleep(TICK)
+
+    def tick(self) -> None:
+        """Expires what is due and looks after lost turns, if this one leads."""
+        if not self._registers.lead("clock", self._me, LEAD_MS):
+            return
+        now = self._clock()
+        for inquiry_id in self._store.due(now):
+            self._expire(inquiry_id, now)
+        for task_id in self._recover():
+            log.warning("task %s had lost its worker or its job; it was looked after", task_id)
+
+    def _expire(self, inquiry_id: str, now: datetime) -> None:
+        inquiry = self._store.inquiry(inquiry_id)
+        self._store.transact(inquiry.task_id, lambda snap: lifecycle.expire(snap, inquiry_id, now))

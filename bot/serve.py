@@ -1,0 +1,197 @@
+"""Puts the bot together and runs it: web app, courier, clock, and the change feed that wakes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from importlib.metadata import version
+from pathlib import Path
+
+import redis.asyncio
+import uvicorn
+
+from agent_runner import config as configuration
+from agent_runner import jobs
+from agent_runner.errors import FixConfiguration
+from agent_runner.registers import Registers
+from agent_runner.store import Store, connect
+from bot.clock import Clock
+from bot.courier import Courier
+from bot.handle import Handler
+from bot.platforms import clients
+from bot.settings import Settings
+from bot.web.app import create_app
+from bot.web.service import Service
+
+log = logging.getLogger(__name__)
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True)
+class Bot:
+    """The parts of a running bot."""
+
+    settings: Settings
+    store: Store
+    registers: Registers
+    handler: Handler
+    redis_url: str
+
+
+def build(settings: Settings, redis_url: str) -> Bot:
+    """Connects the parts; raises `FixConfiguration` if the store is of another version."""
+    config = settings.config
+    client = connect(redis_url, patient=False)
+    store = jobs.open_store(client, config)
+    store.check_schema()
+    here = settings.config_path.parent if settings.config_path else Path()
+    handler = Handler(
+        store,
+        config,
+        needs_approval=configuration.load_hook(config, here),
+        clock=_now,
+        new_id=jobs.fresh_id,
+    )
+    return Bot(settings, store, Registers(client), handler, redis_url)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The bound socket; raises `FixConfiguration` when the port is taken."""
+    try:
+        return socket.create_server((host, port))
+    except OSError as error:
+        raise FixConfiguration(
+            f"Cannot listen on {host}:{port}: {error.strerror}.",
+            hint="Choose another one with --port, or end the program that uses it.",
+        ) from error
+
+
+async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None]) -> None:
+    """Serves until cancelled; calls `ready` when the page answers."""
+    server = _Server(
+        uvicorn.Config(
+            create_app(_service(bot)),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            server_header=False,
+        )
+    )
+    config = bot.settings.config
+    courier = Courier(
+        bot.store,
+        bot.registers,
+        clients(bot.registers, _now),
+        approver_names=bot.handler.approver_names,
+        lang=config.language,
+        zone=_zone(),
+        clock=_now,
+    )
+    enqueuer = jobs.Enqueuer(bot.store.client, config)
+    clock = Clock(
+        bot.store,
+        bot.registers,
+        recover=lambda: jobs.recover(bot.store, bot.registers, enqueuer),
+        clock=_now,
+    )
+    loops = [
+        asyncio.create_task(coroutine)
+        for coroutine in (courier.run(), clock.run(), _feed(bot, courier), _when_up(server, ready))
+    ]
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+
+
+def _service(bot: Bot) -> Service:
+    settings = bot.settings
+    public = settings.config.web.public_url
+    host = public.split("://")[-1].split("/")[0].rsplit(":", 1)[0] if public else ""
+    return Service(
+        handler=bot.handler,
+        store=bot.store,
+        registers=bot.registers,
+        config=settings.config,
+        clock=_now,
+        runners=lambda: jobs.runners(bot.store.client),
+        async_redis=lambda: redis.asyncio.Redis.from_url(bot.redis_url),
+        version=version("countersign"),
+        zone=_zone(),
+        allowed_hosts=tuple(h for h in (*LOCAL_HOSTS, settings.host, host) if h),
+    )
+
+
+async def _feed(bot: Bot, courier: Courier) -> None:
+    """Wakes the courier on every change; what is missed while the store is away it finds itself."""
+    while True:
+        client = redis.asyncio.Redis.from_url(bot.redis_url)
+        try:
+            after = await asyncio.to_thread(bot.registers.last_change)
+            async for _task, what in bot.registers.changes(client, after):
+                if what != "idle":
+                    courier.wake()
+        except Exception as error:  # noqa: BLE001  (whatever broke the feed, it is begun again)
+            log.warning("the change feed broke and is begun again: %s", error)
+            await asyncio.sleep(1.0)
+        finally:
+            await client.aclose()
+
+
+async def _when_up(server: _Server, ready: Callable[[], None]) -> None:
+    await server.up.wait()
+    ready()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that leaves the signals to us and says when it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing: `run` is cancelled by whoever started it."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it, and then tells."""
+        await super().startup(sockets)
+        self.up.set()
+
+
+@contextlib.asynccontextmanager
+async def until_told(stop: asyncio.Event) -> AsyncIterator[None]:
+    """Runs the block until `stop` is set, then cancels it."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  (a coroutine always runs in one)
+
+    async def cancel() -> None:
+        await stop.wait()
+        task.cancel()
+
+    waiting = asyncio.create_task(cancel())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+    finally:
+        waiting.cancel()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _zone() -> tzinfo:
+    return datetime.now().astimezone().tzinfo or UTC

@@ -1,0 +1,128 @@
+"""The web platform as one ASGI application: routes, the guard, and errors as answers."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from agent_runner.errors import CountersignError, FixInput, NotFound, NotSignedIn, WrongState
+from bot.web import api, pages, views, words
+from bot.web.events import Feed
+from bot.web.guard import Guard, language
+from bot.web.regions import Shown
+from bot.web.render import HERE, Shell, page
+from bot.web.service import Service
+from cards import wording
+
+__all__ = ["Service", "create_app"]
+
+log = logging.getLogger(__name__)
+
+OUR_FAULT = CountersignError(
+    "Something went wrong on our side; it is in the log.", hint="Try again; nothing was approved by it."
+)
+
+
+class WrongMethod(FixInput):
+    """The address is right, the method is not."""
+
+    code = "wrong_method"
+
+
+def create_app(service: Service) -> Starlette:
+    """The application. `app.state.feed.close()` ends all open event streams before a shutdown."""
+    feed = Feed(service.registers, service.async_redis)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        feed.start()
+        try:
+            yield
+        finally:
+            await feed.stop()
+
+    app = Starlette(
+        routes=[*api.ROUTES, *pages.ROUTES, Mount("/static", StaticFiles(directory=HERE / "static"))],
+        middleware=[Middleware(Guard, allowed_hosts=service.allowed_hosts)],
+        exception_handlers={
+            CountersignError: _refused,
+            HTTPException: _no_route,
+            Exception: _failed,
+        },
+        lifespan=lifespan,
+    )
+    app.state.service, app.state.feed = service, feed
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, CountersignError)  # noqa: S101  (registered for these only)
+    return answer(request, error)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  (registered for these only)
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        wrong = WrongMethod(f"{request.method} is not possible here.", hint=f"Possible: {allowed}.")
+        return answer(request, wrong, status=405, headers={"Allow": allowed})
+    return answer(request, NotFound("There is nothing at this address.", hint="Check the address."))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return answer(request, OUR_FAULT)
+
+
+def answer(
+    request: Request, error: CountersignError, *, status: int | None = None, headers: dict[str, str] | None = None
+) -> Response:
+    """An error as whoever asked can use it: JSON for programs, words for our page, a page for people."""
+    status = status or views.status_of(error)
+    path = request.url.path
+    if path.startswith("/api/") or path == "/healthz":
+        response: Response = JSONResponse(views.error(error), status_code=status)
+    elif "application/json" in request.headers.get("accept", ""):
+        response = JSONResponse(_in_words(language(request), error), status_code=status)
+    elif isinstance(error, NotSignedIn):
+        return pages.to_login(request)
+    else:
+        response = _problem(request, error, status)
+    response.headers.update(headers or {})
+    if status == 503:
+        response.headers["Retry-After"] = views.RETRY_AFTER
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _in_words(lang: str, error: CountersignError) -> dict[str, object]:
+    """The error for a person: our sentence in their language, and the particulars where they help."""
+    told = views.error(error)
+    if isinstance(error, pages.AskBack) or (lang == "en" and isinstance(error, FixInput | WrongState)):
+        return told
+    names = error.details.get("approvers")
+    details = {**error.details, "approvers": ", ".join(names) if isinstance(names, list) else ""}
+    message = wording.error(lang, error.code, **{"message": error.message, **details})
+    exact = f"{error.message} {error.hint}".strip() if isinstance(error, FixInput | WrongState) else ""
+    told["error"] |= {"message": message, "hint": exact}
+    return told
+
+
+def _problem(request: Request, error: CountersignError, status: int) -> Response:
+    lang = language(request)
+    key = "problem." + (error.code if f"problem.{error.code}" in words.PROBLEMS else "error")
+    text = words.text(lang, f"{key}.text")
+    if key == "problem.error" and status != 500:
+        text = _in_words(lang, error)["error"]["message"]  # type: ignore[index]  # its shape is fixed
+    shown = Shown(title=words.text(lang, key), data={"text": text, "again": status == 503})
+    return page(request, "problem.html", Shell(None, "problem", ""), shown, status=status)

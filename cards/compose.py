@@ -1,0 +1,296 @@
+"""Inquiry or task -> Card, and task -> every message that should stand in its thread.
+
+All structure is decided here; renderers only draw. Nothing is left out of a tool's input.
+Cards show what is stored: an inquiry past its time reads as open until the store says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
+
+from agent_runner.model import Inquiry, Kind, Progress, Task, Verdict
+from cards import call, choices, diffs, outcomes, wording
+from cards.attach import attached
+from cards.choices import Field, editable_fields, edited_input
+from cards.jobs import result_card, status_card
+from cards.model import (
+    Actions,
+    Button,
+    Card,
+    Element,
+    Footer,
+    Hint,
+    Input,
+    Line,
+    Option,
+    Paragraph,
+    Post,
+    Question,
+    Questions,
+    Quote,
+    Style,
+    Theirs,
+    Verb,
+)
+from cards.outcomes import Reader, person
+from cards.people import approvers
+
+__all__ = [
+    "Field",
+    "attached",
+    "editable_fields",
+    "edited_input",
+    "inquiry_card",
+    "posts",
+    "result_card",
+    "status_card",
+]
+
+_STYLES = {
+    Verb.APPROVE: Style.PRIMARY,
+    Verb.ANSWER: Style.PRIMARY,
+    Verb.REJECT: Style.DANGER,
+    Verb.ASK_AGAIN: Style.PRIMARY,
+}
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def inquiry_card(
+    inquiry: Inquiry,
+    *,
+    lang: str,
+    zone: tzinfo,
+    now: datetime,
+    approver_names: Sequence[str] = (),
+    can_decide: bool | None = None,
+    position: tuple[int, int] | None = None,
+    previous: Inquiry | None = None,
+    followed_by: int | None = None,
+) -> Card:
+    """The card of one request, in whatever state it is.
+
+    `approver_names` are the people who may decide, by name; without them the policy's words are
+    shown. `can_decide`: whether this reader may (None: the card is for everybody). `position`:
+    which of how many open requests this is. `previous`: the inquiry it replaces, for a diff.
+    `followed_by`: the number of the request that asks for the same again.
+    """
+    reader = Reader(lang, zone, now)
+    names = approvers(inquiry, lang, approver_names)
+    parts: list[Element] = [*call.warnings(inquiry, lang)]
+    if previous is not None:
+        parts += _replaces(inquiry, previous, lang)
+    parts += _input(inquiry, lang, can_decide is not False)
+    if inquiry.agent_words.strip():
+        label = wording.line(lang, "label.agent")
+        parts.append(Quote(label=label, text=Theirs(raw=inquiry.agent_words), small=True))
+    parts += (_vote(vote.verdict, vote.by.name, reader.time(vote.at), lang) for vote in inquiry.votes)
+    if not inquiry.open:
+        parts += outcomes.elements(inquiry, reader, followed_by=followed_by)
+    if can_decide is not False and not followed_by:
+        parts += _ways_to_answer(inquiry, lang, position)
+    parts += _footers(inquiry, reader, names, can_decide, position)
+    return Card(
+        lang=lang,
+        state=outcomes.state(inquiry),
+        title=_title(inquiry, lang),
+        summary=_summary(inquiry, lang),
+        elements=tuple(parts),
+        task_id=inquiry.task_id,
+        inquiry_id=inquiry.id,
+        revision=inquiry.revision,
+    )
+
+
+def _title(inquiry: Inquiry, lang: str) -> Line:
+    return wording.line(
+        lang,
+        f"title.{inquiry.kind}",
+        number=inquiry.number,
+        what=call.what(inquiry, lang),
+        who=person(inquiry.asked_by),
+        workspace=Theirs(raw=inquiry.workspace),
+    )
+
+
+def _summary(inquiry: Inquiry, lang: str) -> Line:
+    return wording.line(
+        lang,
+        f"summary.{inquiry.kind}",
+        who=person(inquiry.asked_by),
+        rule=call.rule(inquiry, lang),
+        workspace=Theirs(raw=inquiry.workspace),
+    )
+
+
+def _replaces(inquiry: Inquiry, previous: Inquiry, lang: str) -> Iterable[Element]:
+    decision = previous.decision
+    if decision is not None and (decision.conditions or decision.reason):
+        label = wording.line(lang, "replaces.words", number=previous.number)
+        yield Quote(label=label, text=Theirs(raw=decision.conditions or decision.reason))
+    changed = diffs.of_inputs(lang, previous.tool_input, inquiry.tool_input)
+    key = "replaces" if changed else "replaces.same"
+    yield Paragraph(text=wording.line(lang, key, number=previous.number))
+    yield from changed
+
+
+def _input(inquiry: Inquiry, lang: str, may_answer: bool) -> tuple[Element, ...]:
+    asked = choices.questions(inquiry.tool_input) if inquiry.kind is Kind.QUESTION else ()
+    if not asked:
+        return call.elements(inquiry, lang)
+    send = _button(Verb.ANSWER, inquiry, lang) if inquiry.open and may_answer else None
+    items = tuple(_question(at, question, len(asked), lang) for at, question in enumerate(asked))
+    rest = {key: value for key, value in inquiry.tool_input.items() if key != "questions"}
+    return (Questions(items=items, send=send), *call.arguments(rest, lang))
+
+
+def _question(at: int, asked: choices.Asked, of: int, lang: str) -> Question:
+    marks = [_mark(index, of) for index in range(len(asked.options))]
+    return Question(
+        number=at + 1,
+        header=Theirs(raw=asked.header),
+        text=Theirs(raw=asked.text),
+        options=tuple(
+            Option(mark=mark, label=Theirs(raw=label), description=Theirs(raw=description))
+            for mark, (label, description) in zip(marks, asked.options, strict=True)
+        ),
+        multiple=asked.multiple,
+        other=wording.text(lang, "question.other"),
+        note=wording.text(lang, "question.multiple" if asked.multiple else "question.single"),
+    )
+
+
+def _mark(index: int, questions: int) -> str:
+    """What a person types: a number for one question, a letter where the number is the question."""
+    return str(index + 1) if questions == 1 or index >= len(_LETTERS) else _LETTERS[index]
+
+
+def _button(verb: Verb, inquiry: Inquiry, lang: str) -> Button:
+    inputs = _inputs(verb, inquiry, lang)
+    return Button(
+        verb=verb,
+        label=wording.text(lang, f"button.{verb}"),
+        revision=inquiry.revision,
+        inquiry_id=inquiry.id,
+        style=_STYLES.get(verb, Style.PLAIN),
+        inputs=inputs,
+        submit=wording.text(lang, f"submit.{verb}") if inputs else "",
+    )
+
+
+def _inputs(verb: Verb, inquiry: Inquiry, lang: str) -> tuple[Input, ...]:
+    if verb is Verb.REJECT:
+        return (Input(name="reason", label=wording.line(lang, "input.reason"), required=True),)
+    if verb is not Verb.CHANGE:
+        return ()
+    fields = editable_fields(inquiry)
+    words = Input(name="conditions", label=wording.line(lang, "input.conditions"), required=not fields)
+    return (*(_field(field, lang) for field in fields), words)
+
+
+def _field(field: Field, lang: str) -> Input:
+    return Input(
+        name=field.input_name,
+        label=wording.line(lang, "input.field", name=Theirs(raw=field.name, code=True)),
+        value=Theirs(raw=field.value),
+        input=field.kind,
+        multiline=field.multiline,
+    )
+
+
+def _vote(verdict: Verdict, name: str, time: str, lang: str) -> Paragraph:
+    return Paragraph(text=wording.line(lang, f"vote.{verdict}", who=Theirs(raw=name), time=time))
+
+
+def _ways_to_answer(inquiry: Inquiry, lang: str, position: tuple[int, int] | None) -> Iterable[Element]:
+    offered = choices.verbs(inquiry)
+    buttons = tuple(_button(verb, inquiry, lang) for verb in offered if verb is not Verb.ANSWER)
+    if buttons:
+        yield Actions(buttons=buttons)
+    if inquiry.open and offered:
+        yield Hint(text=_typed(inquiry, offered, lang))
+        if position and position[1] > 1:
+            yield Hint(text=wording.text(lang, "typed.which", number=inquiry.number))
+
+
+def _typed(inquiry: Inquiry, offered: Sequence[Verb], lang: str) -> str:
+    if Verb.ANSWER in offered:
+        return typed_answer(inquiry, lang)
+    return wording.text(lang, "typed.approval" if Verb.ALWAYS in offered else "typed.plan")
+
+
+def typed_answer(inquiry: Inquiry, lang: str) -> str:
+    """How to type the answer to a question, with an example that fits it."""
+    asked = choices.questions(inquiry.tool_input)
+    key = "typed.question" if len(asked) == 1 else "typed.questions"
+    return wording.text(lang, key, example=choices.example(inquiry))
+
+
+def _footers(
+    inquiry: Inquiry,
+    reader: Reader,
+    names: Line,
+    can_decide: bool | None,
+    position: tuple[int, int] | None,
+) -> Iterable[Footer]:
+    lang = reader.lang
+    if inquiry.open and position and position[1] > 1:
+        yield Footer(text=wording.line(lang, "more.open", at=position[0], of=position[1]))
+    digest: Line = (Theirs(raw=inquiry.short_digest, code=True),)
+    if not inquiry.open:
+        yield Footer(text=digest)
+        return
+    may = "may_answer" if inquiry.kind is Kind.QUESTION else "may_decide"
+    parts = [wording.line(lang, "may_not_decide" if can_decide is False else may, who=names)]
+    if not inquiry.requester_may_decide:
+        parts.append(wording.line(lang, "not_requester", who=person(inquiry.asked_by)))
+    if inquiry.quorum > 1:
+        got = len({vote.by.key for vote in inquiry.votes if vote.verdict is not Verdict.REJECT})
+        parts.append(wording.line(lang, "quorum", got=got, needed=inquiry.quorum))
+    until = wording.line(lang, "until", time=reader.time(inquiry.expires_at))
+    yield Footer(text=wording.joined([*parts, until, digest]))
+
+
+def posts(
+    task: Task,
+    inquiries: Iterable[Inquiry],
+    *,
+    progress: Progress | None,
+    lang: str,
+    zone: tzinfo,
+    now: datetime,
+    approver_names: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Post, ...]:
+    """Every message that should stand in the task's thread now, oldest first.
+
+    `inquiries` are all of this task's; `approver_names` are people by inquiry id. Keys are
+    `status` (always there), `request:<number>` and, once the task has ended, `result:<turn>`. A
+    key that was posted before and is no longer listed (the result of an earlier turn) keeps its
+    message: show that card `settled()`, so that nothing on it can be pressed any more.
+    """
+    people = approver_names or {}
+    known = sorted(inquiries, key=lambda inquiry: inquiry.number)
+    waiting = tuple(inquiry for inquiry in known if inquiry.open)
+    by_id = {inquiry.id: inquiry for inquiry in known}
+    followers = {inquiry.replaces: inquiry.number for inquiry in known if inquiry.replaces}
+    status = status_card(
+        task, progress=progress, pending=waiting, lang=lang, zone=zone, now=now, approver_names=people
+    )
+    out = [Post(key="status", revision=task.revision, card=status)]
+    for inquiry in known:
+        place = (waiting.index(inquiry) + 1, len(waiting)) if inquiry.open else None
+        card = inquiry_card(
+            inquiry,
+            lang=lang,
+            zone=zone,
+            now=now,
+            approver_names=people.get(inquiry.id, ()),
+            position=place,
+            previous=by_id.get(inquiry.replaces or ""),
+            followed_by=followers.get(inquiry.id),
+        )
+        out.append(Post(key=f"request:{inquiry.number}", revision=inquiry.revision, card=card))
+    if task.ended:
+        result = result_card(task, lang=lang, zone=zone, now=now)
+        out.append(Post(key=f"result:{task.turn}", revision=task.revision, card=result))
+    return tuple(out)

@@ -1,0 +1,138 @@
+"""What became of a request: who decided, when, with what words, and how the run went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, tzinfo
+from typing import NamedTuple
+
+from agent_runner.model import (
+    OUTPUT_KEPT,
+    Actor,
+    Decision,
+    Execution,
+    Inquiry,
+    InquiryState,
+    Kind,
+    Scope,
+)
+from cards import diffs, wording
+from cards.choices import is_call
+from cards.model import CardState, Code, Element, Fields, Item, Line, Outcome, Quote, Theirs
+
+_EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,3})\b")
+"""How the engine's Bash tool begins the result of a command that failed."""
+
+
+class Reader(NamedTuple):
+    """For whom and when a card is composed."""
+
+    lang: str
+    zone: tzinfo
+    now: datetime
+
+    def time(self, when: datetime) -> str:
+        """A time as this reader says it."""
+        return wording.moment(self.lang, when, zone=self.zone, now=self.now)
+
+
+def person(actor: Actor) -> Theirs:
+    """A person's name."""
+    return Theirs(raw=actor.name, actor=actor)
+
+
+def state(inquiry: Inquiry) -> CardState:
+    """The colour key of an inquiry's card."""
+    if inquiry.run.state is Execution.UNKNOWN:
+        return CardState.UNKNOWN
+    return CardState(inquiry.state.value)
+
+
+def elements(inquiry: Inquiry, reader: Reader, *, followed_by: int | None = None) -> tuple[Element, ...]:
+    """Everything to say about an inquiry that is no longer open."""
+    decision = inquiry.decision
+    parts: list[Element] = [Outcome(state=state(inquiry), text=_sentence(inquiry, reader, followed_by))]
+    if inquiry.run.state is Execution.UNKNOWN:
+        text = wording.line(reader.lang, "outcome.unknown")
+        parts.append(Outcome(state=CardState.UNKNOWN, text=text))
+    if decision is not None:
+        parts += _words(inquiry, decision, reader.lang)
+    return (*parts, *_output(inquiry, reader.lang))
+
+
+def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line:
+    lang, decision = reader.lang, inquiry.decision
+    if decision is None or inquiry.state in (InquiryState.EXPIRED, InquiryState.WITHDRAWN):
+        until = reader.time(inquiry.expires_at)
+        key = "expired" if inquiry.state is InquiryState.EXPIRED else "withdrawn"
+        again = wording.line(lang, "outcome.asked_again", number=followed_by) if followed_by else ()
+        return wording.joined([wording.line(lang, f"outcome.{key}", time=until), again], " ")
+    decided = wording.line(
+        lang, f"outcome.{_key(inquiry, decision)}", who=person(decision.by), time=reader.time(decision.at)
+    )
+    return wording.joined([decided, *_run(inquiry, reader)])
+
+
+def _key(inquiry: Inquiry, decision: Decision) -> str:
+    if inquiry.state is InquiryState.REJECTED and inquiry.kind is Kind.PLAN:
+        return "plan_rejected"
+    if inquiry.state is InquiryState.APPROVED and decision.scope is Scope.TASK:
+        return "always"
+    if inquiry.state is InquiryState.CHANGED and decision.input is None:
+        return "step_conditions" if inquiry.run_allowed else "conditions"
+    return inquiry.state.value
+
+
+def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
+    """How the call went; nothing for what is no call and for what was not let run."""
+    run, lang = inquiry.run, reader.lang
+    if not is_call(inquiry) or not inquiry.run_allowed or run.state is Execution.UNKNOWN:
+        return
+    if run.state is Execution.NONE:
+        yield wording.line(lang, "run.starting")
+        return
+    started = reader.time(run.started_at) if run.started_at else "?"
+    if run.state is Execution.STARTED:
+        yield wording.line(lang, "run.running", time=started)
+    else:
+        key = "run.failed" if run.failed else "run.ran"
+        if run.started_at and run.finished_at:
+            took = wording.duration(lang, run.finished_at - run.started_at)
+            yield wording.line(lang, f"{key}_for", time=started, duration=took)
+        else:
+            yield wording.line(lang, key, time=started)
+        code = _EXIT.match(run.output) if run.failed and inquiry.tool_name == "Bash" else None
+        if code:
+            yield wording.line(lang, "run.exit", code=code[1])
+    if inquiry.effective_input != inquiry.tool_input:
+        yield wording.line(lang, "run.as_changed")
+
+
+def _words(inquiry: Inquiry, decision: Decision, lang: str) -> Iterator[Element]:
+    """The person's own words, edits and answers."""
+    if decision.input is not None:
+        yield from diffs.of_inputs(lang, inquiry.tool_input, decision.input)
+    if decision.conditions:
+        yield Quote(label=wording.line(lang, "label.words"), text=Theirs(raw=decision.conditions))
+    if decision.reason:
+        key = "label.reason" if inquiry.state is InquiryState.REJECTED else "label.words"
+        yield Quote(label=wording.line(lang, key), text=Theirs(raw=decision.reason))
+    if decision.answers:
+        yield from _answers(decision.answers, lang)
+
+
+def _answers(answers: dict[str, str], lang: str) -> Iterator[Element]:
+    for question, answer in answers.items():
+        label = wording.line(lang, "answers.label", question=Theirs(raw=question))
+        if "\n" in answer:
+            yield Quote(label=label, text=Theirs(raw=answer))
+        else:
+            yield Fields(items=(Item(label=label, value=(Theirs(raw=answer),)),))
+
+
+def _output(inquiry: Inquiry, lang: str) -> Iterator[Element]:
+    output = inquiry.run.output
+    if is_call(inquiry) and inquiry.run.state is Execution.FINISHED and output.strip():
+        label = "label.output_cut" if len(output) >= OUTPUT_KEPT else "label.output"
+        yield Code(label=wording.line(lang, label), text=Theirs(raw=output), folded=True)
