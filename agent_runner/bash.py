@@ -47,8 +47,9 @@ _UNDERSTOOD = frozenset(
 )
 """Node types whose meaning is wholly known before running. Everything else is asked."""
 
-_STRANGE = re.compile(r"[^\S \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f]|\\\n")
-"""Where readers of shell disagree: white space that is none to bash, controls, joined lines."""
+_STRANGE = re.compile(r"[^\S \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f]|\\\n|\n[ \t]*\\")
+"""Where readers of shell disagree: white space that is none to bash, controls, joined lines, and
+lines that start with a backslash (our parser takes them for more of the line before)."""
 
 _EXPANDS = re.compile(r"(?:\\.)|([{}])", re.DOTALL)
 _GLOB_FIRST = ("*", "?", "[", "+(", "@(", "!(")
@@ -95,8 +96,9 @@ def split_raw(text: str) -> tuple[str, ...]:
 def read(text: str) -> Script:
     """What `text` would run. Never raises."""
     joined = text.replace("\\\n", "")
+    unescaped = re.sub(r"\n[ \t]*\\", "\n", joined)
     search = _Search()
-    for variant in dict.fromkeys((text, joined)):
+    for variant in dict.fromkeys((text, joined, unescaped)):
         search.script(variant, 0)
     search.follow()
     return Script(
@@ -223,10 +225,7 @@ def _known_name(node: Node) -> bool:
 
 
 def _one_line(command: Node) -> bool:
-    """Whether no line ends between a command's parts.
-
-    The parser reads on behind a comment: in `ls # note`, newline, `\\rm x` it sees one command.
-    """
+    """Whether no line ends between a command's parts: then the parser took the next line for them."""
     text, start = command.text or b"", command.start_byte
     for left, right in pairwise(command.children):
         gap = text[left.end_byte - start : right.start_byte - start]
@@ -323,13 +322,8 @@ def _harmless_redirect(node: Node) -> bool:
 
 
 _LEAVES = (
-    "word",
-    "string",
-    "raw_string",
-    "number",
-    "concatenation",
-    "file_descriptor",
-    "variable_assignment",
+    *("word", "string", "raw_string", "number", "concatenation"),
+    *("file_descriptor", "variable_assignment"),
 )
 _OPERATORS = "();<>|&"
 
@@ -361,11 +355,11 @@ def _agreed(text: str, nodes: Iterable[Node]) -> bool:
 
 
 def _tokens(found: Iterable[str]) -> list[str]:
-    """Operators one by one: `shlex` runs `);` together. The parser's `!` is no word."""
-    tokens: list[str] = []
-    for token in found:
-        tokens.extend(token if token and not token.strip(_OPERATORS) else [token] if token != "!" else [])
-    return tokens
+    """Operators one by one: `shlex` runs `);` together. To the parser `!` is no word."""
+    split: list[str] = []
+    for word in found:
+        split.extend([word] if not word or word.strip(_OPERATORS) else word)
+    return [word for word in split if word != "!"]
 
 
 def _assignment(node: Node) -> str:

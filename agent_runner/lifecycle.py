@@ -60,7 +60,9 @@ def start(snap: Snapshot, *, turn: int, attempt: int, worker: str, now: datetime
 
 
 def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: datetime) -> Changes:
-    """Commits how a turn ended, with the inquiries it raised, and queues what comes next."""
+    """Commits how the running turn ended, with the inquiries it raised, and queues what comes next."""
+    if snap.task.state is not TaskState.RUNNING:
+        raise WrongState(f"cannot end a turn while {snap.task.state}", state=str(snap.task.state))
     task = snap.task.having(usage=_used(snap.task.usage, outcome))
     if any(i.kind is Kind.PLAN and i.run.state is Execution.FINISHED for i in snap.inquiries):
         task = task.having(options=task.options.having(plan=False))  # an approved plan ends plan mode
@@ -190,7 +192,9 @@ def ask_again(
         replaces=old.id,
         votes=(),
     )
-    task = _to(snap.task, TaskEvent.ASK_AGAIN, now).having(batch=fresh.batch, waiting_since=now)
+    task = _to(snap.task, TaskEvent.ASK_AGAIN, now).having(
+        batch=fresh.batch, waiting_since=now, stop_requested_by=None, failure=None, result=None
+    )
     note = _inquiry_note(Event.INQUIRY_ASKED, fresh, now, by, "")
     return Changes(task=task, inquiries=(fresh,), notes=(note,), answer=fresh)
 
@@ -209,18 +213,22 @@ def stop(snap: Snapshot, by: Actor, now: datetime) -> Changes:
 def follow_up(snap: Snapshot, text: str, by: Actor, now: datetime) -> Changes:
     """Words that are no answer: start the next turn, or wait for the present one to end (A14)."""
     task = snap.task
+    said = FollowUp(text=text, by=by, at=now)
     message = Message(role=Role.USER, text=text, at=now, by=by)
     note = _note(Event.FOLLOW_UP, task, now, actor=by, words=text)
     if task.ended:
-        task = _continued(task, text, now)
+        # Words from before it ended are still to be heard, and first.
+        task = _continued(task, _joined((*task.follow_ups, said)), now)
         return Changes(task=task, messages=(message,), notes=(note,), enqueue=True, answer="started")
-    task = _touched(task, now).having(follow_ups=(*task.follow_ups, FollowUp(text=text, by=by, at=now)))
+    task = _touched(task, now).having(follow_ups=(*task.follow_ups, said))
     return Changes(task=task, messages=(message,), notes=(note,), answer="queued")
 
 
 def retry(snap: Snapshot, by: Actor, now: datetime) -> Changes:
     """Starts the turn that failed or got stuck once more. A call that may have run stays unrun."""
     task = snap.task
+    if task.state not in (TaskState.FAILED, TaskState.STUCK):  # a running turn still has its worker
+        raise WrongState(f"cannot retry while {task.state}", state=str(task.state))
     note = _note(Event.RETRIED, task, now, actor=by, details={"turn": task.turn})
     return Changes(task=_again(task, now), notes=(note,), enqueue=True, answer="started")
 
@@ -230,6 +238,8 @@ def dispatch(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -
     inquiry = snap.inquiry(inquiry_id)
     if not inquiry.run_allowed:
         raise WrongState(f"Request #{inquiry.number} is {inquiry.state}: it may not run.")
+    if snap.task.state is not TaskState.RUNNING or snap.task.stop_requested_by:
+        raise WrongState(f"Request #{inquiry.number} may not run any more: the job is being stopped.")
     run = Run(state=move(EXECUTION, inquiry.run.state, ExecutionEvent.START), started_at=now)
     running = inquiry.having(run=run, tool_use_id=tool_use_id)
     note = _inquiry_note(Event.DISPATCHED, running, now, None, "")
@@ -290,6 +300,10 @@ def _continued(task: Task, prompt: str | None, now: datetime) -> Task:
     return result
 
 
+def _joined(said: Iterable[FollowUp]) -> str:
+    return "\n\n".join(f.text for f in said)
+
+
 def _waited(task: Task, now: datetime) -> Usage:
     since = task.waiting_since or now
     waited = max(0, int((now - since).total_seconds() * 1000))
@@ -330,8 +344,11 @@ def _waiting(task: Task, asked: tuple[Inquiry, ...], now: datetime) -> Changes:
 def _finished(task: Task, outcome: Outcome, now: datetime) -> Changes:
     said = (Message(role=Role.AGENT, text=outcome.result, at=now),) if outcome.result else ()
     if task.follow_ups:
-        prompt = "\n\n".join(f.text for f in task.follow_ups)
-        return Changes(task=_continued(task, prompt, now).having(follow_ups=()), messages=said, enqueue=True)
+        return Changes(
+            task=_continued(task, _joined(task.follow_ups), now).having(follow_ups=()),
+            messages=said,
+            enqueue=True,
+        )
     done = _to(task, TaskEvent.FINISH, now).having(result=outcome.result)
     return Changes(task=done, messages=said, notes=(_ended(done, now),))
 

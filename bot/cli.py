@@ -19,6 +19,7 @@ from agent_runner.messages_api import MessagesServer
 from agent_runner.model import Actor
 from agent_runner.rehearsal import rehearsal as script
 from bot import settings as reading
+from bot.private_files import private_directory
 from bot.settings import Settings
 
 DEFAULT_STATE = Path(".countersign")
@@ -124,11 +125,13 @@ def bot(
 ) -> None:
     """Run the bot alone: page, API, and what keeps the threads up to date."""
     from bot import serve
-    from bot.up import address_of, store_of
+    from bot.up import address_of, admit, store_of
 
     with _plainly():
         settings = _read(state_dir, config_path, workspaces, host=host, port=port)
+        private_directory(settings.state_dir)
         with store_of(settings) as url:
+            admit(settings, url, _say)
             built = serve.build(settings, url)
             listening = serve.listen(settings.host, settings.port)
             address = address_of(built, listening.getsockname()[1])
@@ -136,11 +139,7 @@ def bot(
 
 
 async def _until_signalled(serve: Any, built: Any, listening: Any, ready: Callable[[], None]) -> None:
-    stop = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    async with serve.until_told(stop):
-        await serve.run(built, listening, ready=ready)
+    await serve.run(built, listening, ready=ready, stop=serve.stop_on_signals())
 
 
 @main.command()

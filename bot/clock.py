@@ -16,7 +16,7 @@ from agent_runner.store import Store
 log = logging.getLogger(__name__)
 
 TICK = 1.0
-LEAD_MS = 10_000
+LEAD_MS = 5_000
 """How long leadership holds without a tick: a bot that died is followed by another after this."""
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
@@ -26,6 +27,8 @@ from bot.handle import Handler
 from bot.platforms import clients
 from bot.settings import Settings
 from bot.web.app import create_app
+from bot.web.events import Feed
+from bot.web.server import GRACE, WebServer
 from bot.web.service import Service
 
 log = logging.getLogger(__name__)
@@ -72,17 +75,13 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None]) -> None:
-    """Serves until cancelled; calls `ready` when the page answers."""
-    server = _Server(
-        uvicorn.Config(
-            create_app(_service(bot)),
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=2,
-            server_header=False,
-        )
+async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], stop: asyncio.Event) -> None:
+    """Serves until `stop` is set; calls `ready` when the page answers."""
+    app = create_app(_service(bot))
+    settings = uvicorn.Config(
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE, server_header=False
     )
+    server = _Server(settings, app.state.feed)
     config = bot.settings.config
     courier = Courier(
         bot.store,
@@ -102,7 +101,13 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None]) 
     )
     loops = [
         asyncio.create_task(coroutine)
-        for coroutine in (courier.run(), clock.run(), _feed(bot, courier), _when_up(server, ready))
+        for coroutine in (
+            courier.run(),
+            clock.run(),
+            _feed(bot, courier),
+            _when_up(server, ready),
+            _when_told(server, stop),
+        )
     ]
     try:
         await server.serve(sockets=[listening])
@@ -151,16 +156,21 @@ async def _when_up(server: _Server, ready: Callable[[], None]) -> None:
     ready()
 
 
-class _Server(uvicorn.Server):
-    """uvicorn that leaves the signals to us and says when it answers."""
+async def _when_told(server: _Server, stop: asyncio.Event) -> None:
+    await stop.wait()
+    server.should_exit = True
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
+
+class _Server(WebServer):
+    """The web server, which leaves the signals to us and says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
+        super().__init__(config, feed)
         self.up = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Nothing: `run` is cancelled by whoever started it."""
+        """Nothing: whoever started it says when to stop."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -169,24 +179,12 @@ class _Server(uvicorn.Server):
         self.up.set()
 
 
-@contextlib.asynccontextmanager
-async def until_told(stop: asyncio.Event) -> AsyncIterator[None]:
-    """Runs the block until `stop` is set, then cancels it."""
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101  (a coroutine always runs in one)
-
-    async def cancel() -> None:
-        await stop.wait()
-        task.cancel()
-
-    waiting = asyncio.create_task(cancel())
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not stop.is_set():
-            raise
-    finally:
-        waiting.cancel()
+def stop_on_signals() -> asyncio.Event:
+    """Set by SIGTERM or SIGINT; for the running loop."""
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    return stop
 
 
 def _now() -> datetime:

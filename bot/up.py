@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +19,9 @@ from agent_runner.errors import FixConfiguration, TryLater
 from agent_runner.jobs import Runner, die_with_parent, runners
 from agent_runner.turns import Runtime
 from bot import serve
+from bot.doctor import admit_storage
 from bot.embedded import redis_address
+from bot.findings import Level
 from bot.private_files import lock, private_directory, write_private
 from bot.settings import Settings
 
@@ -50,6 +51,7 @@ def up(settings: Settings, *, say: Say, as_json: bool, flags: Sequence[str]) -> 
     """Runs everything; `say` gets lines for the person. Raises `FixConfiguration` with the remedy."""
     private_directory(settings.state_dir)
     with _alone(settings.state_dir), store_of(settings) as url, model_of(settings, say) as model:
+        admit(settings, url, say)
         bot = serve.build(settings, url)
         listening = serve.listen(settings.host, settings.port)
         address = address_of(bot, listening.getsockname()[1])
@@ -98,14 +100,10 @@ def _ready(address: Address, say: Say, as_json: bool) -> None:
 async def _serve(
     bot: serve.Bot, listening: socket.socket, runner: subprocess.Popen[bytes], ready: Callable[[], None]
 ) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
+    stop = serve.stop_on_signals()
     served = asyncio.Event()
     announcing = asyncio.create_task(_announce(bot, served, runner, ready, stop))
-    async with serve.until_told(stop):
-        await serve.run(bot, listening, ready=served.set)
+    await serve.run(bot, listening, ready=served.set, stop=stop)
     announcing.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await announcing
@@ -135,11 +133,19 @@ async def _announce(
     ready()
 
 
+def admit(settings: Settings, url: str, say: Say) -> None:
+    """Refuses a store that would lose approvals (cases E05, E06); says what is only a risk."""
+    for finding in admit_storage(url, settings.state_dir, external=bool(settings.redis_url)):
+        if finding.level is not Level.OK:
+            say(f"{finding.what} {finding.remedy}".strip())
+
+
 def run_runner(settings: Settings, *, pool: str, workers: int, say: Say) -> None:
     """Serves a pool in this process until SIGTERM."""
     private_directory(settings.state_dir)
     here = settings.config_path.parent if settings.config_path else Path()
     with store_of(settings) as url, model_of(settings, say) as model:
+        admit(settings, url, say)
         runtime = Runtime(
             config=settings.config,
             redis_url=url,

@@ -20,6 +20,10 @@ _BUDGET = 4_000
 """Steps of the search for readings of one message; honest ones take a few dozen."""
 
 
+_MOST_STARTS = 60
+"""Places where an answer may begin; a message with more is no answer to four questions."""
+
+
 class Ask(StrEnum):
     """What to ask back (codes of `cards.wording`)."""
 
@@ -115,7 +119,8 @@ def _one(question: Asked, text: str) -> list[_Piece] | None:
         return [_Piece(0, by_label)]
     prefixed = _PREFIXED.fullmatch(plain)
     if prefixed:
-        return [_own_words(0, question, text[prefixed.start(1) :].strip(), letters=False)]
+        words = text[prefixed.start(1) :].strip()
+        return [_own_words(0, question, words, prefixed[1].strip(), letters=False)]
     lettered = _LETTERED.fullmatch(plain)
     if lettered:
         return [_Piece(0, _letters(lettered[1], question))]
@@ -146,11 +151,10 @@ def _labels(question: Asked, plain: str) -> tuple[int, ...]:
     return tuple(at for ats in found for at in ats) if all(len(ats) == 1 for ats in found) else ()
 
 
-def _own_words(at: int, question: Asked, words: str, *, letters: bool) -> _Piece:
-    """The person's own words, unless they are an option in other words."""
+def _own_words(at: int, question: Asked, words: str, plain: str, *, letters: bool) -> _Piece:
+    """The person's own words (`plain`: their shadow), unless they are an option in other words."""
     if not words:
         raise Unsure(Ask.MISSING_ANSWERS, questions=question.text)
-    plain = shadow(words).strip()
     by_label = _labels(question, plain)
     if by_label:
         return _Piece(at, by_label)
@@ -251,7 +255,7 @@ class _Search:
         self.text = text
         self.plain = shadow(text)
         self.starts = [match.start() for match in _START.finditer(self.plain)]
-        self.steps = 0
+        self.steps = _BUDGET if len(self.starts) > _MOST_STARTS else 0
         self.refused: Unsure | None = None
         """Why the first reading that failed did: an option that is not there."""
 
@@ -289,6 +293,7 @@ class _Search:
             if end < len(self.plain):
                 words = words.rstrip(",;，；、 ")
             try:
-                yield _own_words(question, self.questions[question], words, letters=True), end
+                plain = self.plain[begin:end].strip()
+                yield _own_words(question, self.questions[question], words, plain, letters=True), end
             except Unsure as unsure:
                 self.refused = self.refused or unsure

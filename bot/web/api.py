@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from agent_runner.audit import Entry
 from agent_runner.errors import CountersignError, NotSignedIn
 from agent_runner.model import InquiryState, Task, TaskState
 from bot.commands import AskedAgain, Retried, Stopped
 from bot.web import events, inbound, record, views
 from bot.web.guard import language, service_of, signed_in
 from bot.web.service import Service
+from cards import compose, text
 
 HEALTH_SECONDS = 1.3
 """How long the store may take before it counts as down (an answer within 1.5 s, case E04)."""
@@ -74,9 +76,7 @@ async def _list_tasks(request: Request) -> Response:
     query, service = request.query_params, service_of(request)
     inbound.only(query, "state", "limit", "after")
     state, page = inbound.state(query, TaskState), inbound.page(query, inbound.number_cursor, None)
-    found = await run_in_threadpool(
-        service.store.list_tasks, state, after=page.after, limit=page.limit + 1
-    )
+    found = await run_in_threadpool(service.store.list_tasks, state, after=page.after, limit=page.limit + 1)
     shown = found[: page.limit]
     following = shown[-1].number if len(found) > page.limit else None
     now = service.clock()
@@ -94,6 +94,28 @@ def _task(service: Service, task_id: str) -> dict[str, Any]:
     progress = service.registers.progress(task_id) if snap.task.state is TaskState.RUNNING else None
     messages = service.store.messages(task_id)
     return views.task(snap.task, snap.inquiries, messages, progress, service.clock())
+
+
+async def posts(request: Request) -> Response:
+    """`GET /api/tasks/{id}/posts`: what stands in the thread now, as numbered lists (the terminal)."""
+    await signed_in(request)
+    task_id = request.path_params["id"]
+    return JSONResponse(await run_in_threadpool(_posts, service_of(request), task_id, language(request)))
+
+
+def _posts(service: Service, task_id: str, lang: str) -> dict[str, Any]:
+    snap, handler = service.store.snapshot(task_id), service.handler
+    shown = compose.posts(
+        snap.task,
+        snap.inquiries,
+        progress=service.registers.progress(task_id),
+        approver_names={i.id: handler.approver_names(i) for i in snap.inquiries},
+        lang=lang,
+        zone=service.zone,
+        now=service.clock(),
+    )
+    items = [{"key": p.key, "revision": p.revision, "text": text.render(p.card)} for p in shown]
+    return {"state": snap.task.state, "items": items}
 
 
 async def say(request: Request) -> Response:
@@ -180,7 +202,7 @@ async def list_record(request: Request) -> Response:
         since=inbound.moment(query, "since"),
         until=inbound.moment(query, "until"),
     )
-    found: list[record.Entry]
+    found: list[Entry]
     following: str | int | None
     if wanted.task:
         one = inbound.page(query, inbound.number_cursor, 0)
@@ -194,7 +216,7 @@ async def list_record(request: Request) -> Response:
 async def follow(request: Request) -> Response:
     """`GET /api/events`: server-sent events."""
     actor = await signed_in(request)
-    service, feed = service_of(request), request.app.state.feed
+    feed = request.app.state.feed
 
     async def still_welcome() -> bool:
         try:
@@ -233,6 +255,7 @@ ROUTES = [
     Route("/healthz", health),
     Route("/api/tasks", tasks, methods=["GET", "POST"]),
     Route("/api/tasks/{id}", show_task),
+    Route("/api/tasks/{id}/posts", posts),
     Route("/api/tasks/{id}/messages", say, methods=["POST"]),
     Route("/api/tasks/{id}/stop", stop_task, methods=["POST"]),
     Route("/api/tasks/{id}/retry", retry_task, methods=["POST"]),

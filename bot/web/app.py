@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -84,7 +85,11 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def answer(
-    request: Request, error: CountersignError, *, status: int | None = None, headers: dict[str, str] | None = None
+    request: Request,
+    error: CountersignError,
+    *,
+    status: int | None = None,
+    headers: dict[str, str] | None = None,
 ) -> Response:
     """An error as whoever asked can use it: JSON for programs, words for our page, a page for people."""
     status = status or views.status_of(error)
@@ -105,14 +110,15 @@ def answer(
     return response
 
 
-def _in_words(lang: str, error: CountersignError) -> dict[str, object]:
+def _in_words(lang: str, error: CountersignError) -> dict[str, Any]:
     """The error for a person: our sentence in their language, and the particulars where they help."""
     told = views.error(error)
     if isinstance(error, pages.AskBack) or (lang == "en" and isinstance(error, FixInput | WrongState)):
         return told
-    names = error.details.get("approvers")
-    details = {**error.details, "approvers": ", ".join(names) if isinstance(names, list) else ""}
-    message = wording.error(lang, error.code, **{"message": error.message, **details})
+    details: dict[str, Any] = dict(error.details)
+    if isinstance(details.get("approvers"), list):
+        details["approvers"] = wording.text(lang, "list.separator").join(details["approvers"])
+    message = wording.error(lang, error.code, message=error.message, **details)
     exact = f"{error.message} {error.hint}".strip() if isinstance(error, FixInput | WrongState) else ""
     told["error"] |= {"message": message, "hint": exact}
     return told
@@ -123,6 +129,6 @@ def _problem(request: Request, error: CountersignError, status: int) -> Response
     key = "problem." + (error.code if f"problem.{error.code}" in words.PROBLEMS else "error")
     text = words.text(lang, f"{key}.text")
     if key == "problem.error" and status != 500:
-        text = _in_words(lang, error)["error"]["message"]  # type: ignore[index]  # its shape is fixed
+        text = _in_words(lang, error)["error"]["message"]
     shown = Shown(title=words.text(lang, key), data={"text": text, "again": status == 503})
     return page(request, "problem.html", Shell(None, "problem", ""), shown, status=status)

@@ -47,10 +47,11 @@ class Listener:
         self.closed = True
         self._woken.set()
 
-    async def changes(self, timeout: float) -> list[tuple[str, str]]:
-        """What changed; empty after `timeout` seconds of nothing."""
+    async def changes(self, patience: float) -> list[tuple[str, str]]:
+        """What changed; empty after `patience` seconds of nothing."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), timeout)
+            async with asyncio.timeout(patience):
+                await self._woken.wait()
         self._woken.clear()
         changed, self._changed = list(self._changed), {}
         return changed
@@ -101,7 +102,7 @@ class Feed:
                 await self._follow_once()
             except CountersignError as error:
                 log.warning("the change feed is away: %s", error.message)
-            except Exception:  # noqa: BLE001  (live updates must outlive any single fault)
+            except Exception:  # live updates must outlive any single fault
                 log.exception("the change feed failed")
             await asyncio.sleep(RECONNECT)
 

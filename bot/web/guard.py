@@ -139,7 +139,9 @@ def from_our_page(request: Request) -> None:
     ours = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
     if ours and site in (None, "same-origin"):
         return
-    raise ForeignSite("Another site's page sent this, so it was not done.", hint="Use Countersign's own page.")
+    raise ForeignSite(
+        "Another site's page sent this, so it was not done.", hint="Use Countersign's own page."
+    )
 
 
 def _as_json(request: Request) -> None:

@@ -158,16 +158,16 @@ class _Fields:
     def text(self, name: str, *, required: bool = False) -> str:
         if required and self.body.get(name) is None:
             raise FixInput(f"Field {name} is missing.", hint=f'Send {{"{name}": "..."}}.')
-        return self._typed(name, str, "text", "")
+        return self._typed(name, str, "text") or ""
 
     def flag(self, name: str) -> bool:
-        return self._typed(name, bool, "true or false", False)
+        return self._typed(name, bool, "true or false") or False
 
     def mapping(self, name: str) -> dict[str, Any] | None:
-        return self._typed(name, dict, "an object", None)
+        return self._typed(name, dict, "an object")
 
     def number(self, name: str) -> int | None:
-        value = self._typed(name, int, "a whole number", None)
+        value = self._typed(name, int, "a whole number")
         if isinstance(value, bool):
             raise self._wrong(name, "a whole number", value)
         return value
@@ -185,13 +185,11 @@ class _Fields:
             raise FixInput(f"Field {name} cannot be {value!r}.", hint=f"Send one of: {allowed}.")
         return kind(value)
 
-    def _typed(self, name: str, kind: type[Any], words: str, default: Any) -> Any:
+    def _typed(self, name: str, kind: type[T], words: str) -> T | None:
         value = self.body.get(name)
-        if value is None:
-            return default
-        if not isinstance(value, kind):
-            raise self._wrong(name, words, value)
-        return value
+        if value is None or isinstance(value, kind):
+            return value
+        raise self._wrong(name, words, value)
 
     def _wrong(self, name: str, words: str, value: object) -> FixInput:
         return FixInput(f"Field {name} must be {words}, not {_kind(value)}.", hint="Correct its type.")

@@ -34,7 +34,7 @@ class Filter:
 
     def __contains__(self, entry: Entry) -> bool:
         """Whether an entry passes."""
-        if self.since and entry.at < self.since or self.until and entry.at > self.until:
+        if (self.since and entry.at < self.since) or (self.until and entry.at > self.until):
             return False
         return not self.actor or (entry.actor is not None and self.actor.lower() in _names(entry.actor))
 

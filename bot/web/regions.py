@@ -98,8 +98,11 @@ def thread(service: Service, viewer: Viewer, task_id: str) -> Shown:
 
 
 def inbox(service: Service, viewer: Viewer, keep: Sequence[str]) -> Shown:
-    """Open requests: those this reader may decide, then the others. `keep` are request ids that
-    stay in their place although they are decided, so that nothing vanishes under a cursor."""
+    """Open requests: those this reader may decide, then the others.
+
+    `keep` are ids of requests that stay in their place although they are decided, so that
+    nothing vanishes under a cursor.
+    """
     mine, others = _open(service, viewer)
     shown_before = [one for one in _known(service, keep) if not one.open]
     first = sorted([*mine[:REQUESTS_SHOWN], *shown_before], key=lambda one: one.number)

@@ -47,7 +47,8 @@ def _ticks(text: str) -> Markup:
     """Our own words with what stands between backticks as code."""
     pieces = text.split("`")
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in enumerate(pieces)
+        Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece)
+        for at, piece in enumerate(pieces)
     )
 
 
@@ -81,6 +82,12 @@ def _speaker(lang: str) -> Callable[..., str]:
     return partial(words.text, lang)
 
 
+def _in_language(request: Request, lang: str) -> str:
+    """The same page in another language, without a token that may be in its address."""
+    url = request.url.remove_query_params("token").include_query_params(lang=lang)
+    return f"{url.path}?{url.query}"
+
+
 def page(request: Request, template: str, shell: Shell, shown: Shown, *, status: int = 200) -> Response:
     """A whole page in the reader's language. A language chosen by `?lang=` is remembered."""
     lang = language(request)
@@ -92,6 +99,7 @@ def page(request: Request, template: str, shell: Shell, shown: Shown, *, status:
         shown=shown,
         version=service_of(request).version,
         here=request.url,
+        in_language=partial(_in_language, request),
     )
     response = HTMLResponse(text, status_code=status)
     if request.query_params.get("lang") in words.LANGUAGES:

@@ -80,8 +80,13 @@ def read(service: Service, viewer: Viewer, task_id: str) -> Thread:
         *_requests(service, viewer, snap),
         *_results(service, viewer, snap.task, posted),
     ]
-    told = {element.text.raw for entry in cards if entry.card for element in entry.card.elements
-            if isinstance(element, Prose)}
+    told = {
+        element.text.raw
+        for entry in cards
+        if entry.card
+        for element in entry.card.elements
+        if isinstance(element, Prose)
+    }
     lines = sorted([*_messages(messages, viewer, told), *cards], key=lambda entry: entry.at)
     if not snap.task.ended:
         lines.append(_status(service, viewer, snap))

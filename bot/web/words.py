@@ -97,7 +97,7 @@ THREADS: _T = {
         "次にすることを書く…",
     ),
     "reply.send": ("Send", "发送", "送信"),
-    "to_record": ("Record", "记录", "記録"),
+    "to_record": ("Audit", "审计", "監査"),
     "age.now": ("now", "刚刚", "たった今"),
     "age": ("{age} ago", "{age}前", "{age}前"),
 }
@@ -140,7 +140,7 @@ LOGIN: _T = {
     "login.token": ("Personal token", "个人令牌", "個人トークン"),
     "login.send": ("Sign in", "登录", "ログイン"),
     "login.wrong": (
-        "This token is not valid, or no longer. Take the link that was printed last, or ask whoever runs this.",
+        "This token is not valid, or no longer. Take the link printed last, or ask whoever runs this.",
         "令牌无效或已失效。请使用最近一次打印的链接，或联系管理员。",
         "このトークンは無効か、期限切れです。最後に表示されたリンクを使うか、管理者に尋ねてください。",
     ),
@@ -220,7 +220,11 @@ RECORD: _T = {
     "record.details": ("Details", "详情", "詳細"),
     "record.hash": ("Entry {seq} · {hash}", "第 {seq} 条 · {hash}", "{seq} 件目 · {hash}"),
     "on.task_asked": ("{who} asked for a job", "{who} 发起了任务", "{who} が仕事を依頼"),
-    "on.turn_started": ("A worker started turn {turn}", "工作进程开始第 {turn} 轮", "ワーカーがターン {turn} を開始"),
+    "on.turn_started": (
+        "A worker started turn {turn}",
+        "工作进程开始第 {turn} 轮",
+        "ワーカーがターン {turn} を開始",
+    ),
     "on.inquiry_asked": (
         "Request #{number} was raised: {tool}",
         "提出请求 #{number}：{tool}",

@@ -6,6 +6,7 @@ Nothing of ours runs here: the contract tests measure the engine itself.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
     HookMatcher,
+    InMemorySessionStore,
     Message,
     PermissionResultAllow,
     PermissionResultDeny,
@@ -33,8 +35,10 @@ from claude_agent_sdk import (
 
 from agent_runner.messages_api import Block, MessagesServer, Request, Script, Text, ToolResult, ToolUse
 
-HANG = 60.0
-"""Seconds after which a turn that should end counts as hanging; a turn takes about one."""
+HANG = 180.0
+"""Seconds after which a turn that should end counts as hanging; it takes about one, more on a busy machine."""
+AT_ONCE = 4
+"""Resumes of one paused session that run at the same time."""
 ENVIRONMENT = {
     "ANTHROPIC_API_KEY": "sk-ant-not-a-key",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -318,3 +322,33 @@ class Desk:
             return {"content": [{"type": "text", "text": f"noted: {arguments['text']}"}]}
 
         return create_sdk_mcp_server("desk", tools=[note])
+
+
+class Paused:
+    """A session that was stopped at its first call, to be resumed in several ways.
+
+    Every resume has its own copy of the store and its own config directory, as on another worker.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.store = InMemorySessionStore()
+        self.turn = desk.turn("go", hook=defer, session_store=self.store)
+
+    def resume(self, ways: Sequence[Mapping[str, Any]]) -> list[Turn]:
+        """One turn per set of options, a few at once, in the order given."""
+
+        async def one(number: int, way: Mapping[str, Any], free: asyncio.Semaphore) -> Turn:
+            async with free:
+                return await self.desk.turn_async(
+                    resume=self.turn.session_id,
+                    session_store=copy.deepcopy(self.store),
+                    config=f"worker-{number}",
+                    **way,
+                )
+
+        async def every() -> list[Turn]:
+            free = asyncio.Semaphore(AT_ONCE)
+            return list(await asyncio.gather(*(one(number, way, free) for number, way in enumerate(ways))))
+
+        return asyncio.run(every())
