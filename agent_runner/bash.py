@@ -15,8 +15,6 @@ Limit, on purpose: it reads shell, not programs. `python -c "os.system('sudo ls'
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -24,6 +22,7 @@ from itertools import pairwise
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from agent_runner.bash_words import agreed, source_of, value, walk
 from agent_runner.wrappers import RESERVED, hides, inner_commands, inner_scripts, name_of
 
 MAX_CHARS = 50_000
@@ -51,7 +50,6 @@ _STRANGE = re.compile(r"[^\S \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f]|\\\n|\n[ \t]*\\
 """Where readers of shell disagree: white space that is none to bash, controls, joined lines, and
 lines that start with a backslash (our parser takes them for more of the line before)."""
 
-_EXPANDS = re.compile(r"(?:\\.)|([{}])", re.DOTALL)
 _GLOB_FIRST = ("*", "?", "[", "+(", "@(", "!(")
 
 
@@ -128,10 +126,18 @@ class _Search:
         root = _parse(text) if depth <= MAX_DEPTH and self.budget > 0 else None
         if root is None or root.has_error:
             self.uncertain = True
-        for node in _walk(root) if root else ():
+        for node in walk(root) if root else ():
             if command := _command(node):
                 self.add(command, depth)
                 self.uncertain |= not _known_name(node)
+                if not _one_line(node):
+                    self.misread(text, depth)
+
+    def misread(self, text: str, depth: int) -> None:
+        """The parser went over a line's end: each line is read for itself as well."""
+        self.uncertain = True
+        for line in text.split("\n"):
+            self.script(line, depth)
 
     def add(self, command: Command, depth: int) -> None:
         """Remembers a command, to be followed later."""
@@ -164,29 +170,16 @@ def _parse(text: str) -> Node | None:
         return None
 
 
-def _walk(root: Node) -> Iterator[Node]:
-    """Every node, in source order, without recursion: depth is the attacker's to choose."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.children))
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode()
-
-
 def _command(node: Node) -> Command | None:
     """The simple command at this node, if there is one."""
     if node.type in ("declaration_command", "unset_command", "test_command"):
-        words = tuple(_value(child)[0] for child in node.children)
-        return Command(words=words, source=_text(node))
+        words = tuple(value(child)[0] for child in node.children)
+        return Command(words=words, source=source_of(node))
     if node.type != "command":
         return None
     parts = _parts(node)
-    words = tuple(_value(part)[0] for part in parts) + _after_redirect(node)
-    assignments = " ".join(_text(c) for c in node.children if c.type == "variable_assignment")
+    words = tuple(value(part)[0] for part in parts) + _after_redirect(node)
+    assignments = " ".join(source_of(c) for c in node.children if c.type == "variable_assignment")
     return Command(words=words, source=_source(node, parts), assignments=assignments)
 
 
@@ -214,18 +207,20 @@ def _after_redirect(node: Node) -> tuple[str, ...]:
     extra: list[str] = []
     for redirect in near:
         targets = redirect.children_by_field_name("destination")
-        extra.extend(_value(target)[0] for target in targets[1:])
+        extra.extend(value(target)[0] for target in targets[1:])
     return tuple(extra)
 
 
 def _known_name(node: Node) -> bool:
-    """Whether the program's name is known before running, and where its command ends."""
+    """Whether the program's name is known before running."""
     parts = _parts(node) if node.type == "command" else []
-    return not parts or (_value(parts[0])[1] and _one_line(node))
+    return not parts or value(parts[0])[1]
 
 
 def _one_line(command: Node) -> bool:
-    """Whether no line ends between a command's parts: then the parser took the next line for them."""
+    """Whether no line ends between a command's parts; else the parser took the next line for them."""
+    if command.type != "command":
+        return True
     text, start = command.text or b"", command.start_byte
     for left, right in pairwise(command.children):
         gap = text[left.end_byte - start : right.start_byte - start]
@@ -234,65 +229,37 @@ def _one_line(command: Node) -> bool:
     return True
 
 
-def _value(node: Node) -> tuple[str, bool]:
-    """A word's text without quotes, and whether that is certainly what the program gets."""
-    text = _text(node)
-    match node.type:
-        case "word" | "number":
-            return _unescape(text), not any(m.group(1) for m in _EXPANDS.finditer(text))
-        case "raw_string":
-            return text[1:-1], True
-        case "string":
-            certain = all(child.type in ('"', "string_content") for child in node.children)
-            return re.sub(r'\\([$`"\\])', r"\1", text[1:-1].replace("\\\n", "")), certain
-        case "ansi_c_string":
-            return _ansi_c(text[2:-1]), False
-        case "translated_string":
-            return text[2:-1], False
-        case "concatenation":
-            values = [_value(child) for child in node.children]
-            return "".join(value for value, _ in values), all(certain for _, certain in values)
-        case _:
-            return text, False
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text.replace("\\\n", ""), flags=re.DOTALL)
-
-
-_ANSI = re.compile(
-    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
-)
-
-
-def _ansi_c(text: str) -> str:
-    r"""`$'\x73udo'` is `sudo`."""
-
-    def character(found: re.Match[str]) -> str:
-        *hexadecimal, octal, plain = found.groups()
-        code = next((int(digits, 16) for digits in hexadecimal if digits), int(octal, 8) if octal else -1)
-        return plain or (chr(code) if code < 0x110000 else found.group())
-
-    return _ANSI.sub(character, text)
-
-
 def _plain(text: str) -> tuple[Command, ...] | None:
-    """The simple commands of a text that is understood to the last character, else None."""
-    root = None if _STRANGE.search(text) else _parse(text)
+    """The simple commands of a text that is understood to the last character, else None.
+
+    Line by line where every line stands for itself: the parser sometimes reads a line's end as a
+    blank (in `a | b | c`, newline, `d && e`). Otherwise, as for a quoted line's end, as a whole.
+    """
+    if _STRANGE.search(text):
+        return None
+    lines = [_plain_part(line) for line in text.split("\n")]
+    if all(part is not None for part in lines):
+        return tuple(command for part in lines for command in part or ()) or None
+    return _plain_part(text) or None
+
+
+def _plain_part(text: str) -> tuple[Command, ...] | None:
+    """The commands of a text, none for a comment; None if anything is not understood."""
+    root = _parse(text)
     if root is None or root.has_error:
         return None
-    nodes = list(_walk(root))
-    if any(not _understood(node) for node in nodes) or not _agreed(text, nodes):
+    nodes = list(walk(root))
+    if any(not _understood(node) for node in nodes) or not agreed(text, nodes):
         return None
     commands = tuple(command for node in nodes if (command := _command(node)))
     named = all(c.words and c.words[0] and c.words[0] not in RESERVED for c in commands)
-    return commands if commands and named else None
+    return commands if named else None
 
 
 def _understood(node: Node) -> bool:
     if node.is_missing:
         return False
-    if node.type == "command" and not _one_line(node):
+    if not _one_line(node):
         return False
     if node.type == "file_redirect":
         return _harmless_redirect(node)
@@ -301,14 +268,14 @@ def _understood(node: Node) -> bool:
     if node.parent is not None and node.parent.type in ("variable_assignment", "concatenation", "word"):
         return node.type in _UNDERSTOOD or node.type in ("variable_name", "=")
     if node.type in ("word", "string", "raw_string", "concatenation", "number"):
-        certain = _value(node)[1] and not (node.type == "string" and "`" in _text(node))
-        return certain and not _text(node).startswith(_GLOB_FIRST)
+        certain = value(node)[1] and not (node.type == "string" and "`" in source_of(node))
+        return certain and not source_of(node).startswith(_GLOB_FIRST)
     return node.type in _UNDERSTOOD
 
 
 def _literal(assignment: Node) -> bool:
     values = assignment.children_by_field_name("value")
-    return assignment.child(0) is not None and all(_value(value)[1] for value in values)
+    return assignment.child(0) is not None and all(value(part)[1] for part in values)
 
 
 def _harmless_redirect(node: Node) -> bool:
@@ -318,52 +285,4 @@ def _harmless_redirect(node: Node) -> bool:
         return False
     if targets[0].type == "number":
         return any(child.type in (">&", "<&") for child in node.children)
-    return _text(targets[0]) == "/dev/null"
-
-
-_LEAVES = (
-    *("word", "string", "raw_string", "number", "concatenation"),
-    *("file_descriptor", "variable_assignment"),
-)
-_OPERATORS = "();<>|&"
-
-
-def _agreed(text: str, nodes: Iterable[Node]) -> bool:
-    """Whether `shlex`, which shares no code with the parser, sees the same words and operators.
-
-    A parser that takes code for a comment or a quotation would hide a command; two that share
-    no code rarely make the same mistake.
-    """
-    ours: list[str] = []
-    end = 0
-    for node in nodes:
-        if node.start_byte < end:
-            continue
-        if node.type == "comment":
-            end = node.end_byte
-        elif node.type in _LEAVES:
-            ours.append(_assignment(node) if node.type == "variable_assignment" else _value(node)[0])
-            end = node.end_byte
-        elif not node.is_named and not node.type.strip(_OPERATORS):
-            ours.append(node.type)
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
-    lexer.whitespace_split = True
-    try:
-        return _tokens(ours) == _tokens(lexer)
-    except ValueError:
-        return False
-
-
-def _tokens(found: Iterable[str]) -> list[str]:
-    """Operators one by one: `shlex` runs `);` together. To the parser `!` is no word."""
-    split: list[str] = []
-    for word in found:
-        split.extend([word] if not word or word.strip(_OPERATORS) else word)
-    return [word for word in split if word != "!"]
-
-
-def _assignment(node: Node) -> str:
-    name = node.child_by_field_name("name")
-    return f"{_text(name) if name else ''}=" + "".join(
-        _value(value)[0] for value in node.children_by_field_name("value")
-    )
+    return source_of(targets[0]) == "/dev/null"

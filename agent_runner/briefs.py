@@ -125,6 +125,12 @@ def taken_up_again(prompt: str) -> str:
     )
 
 
+def approved_plan(inquiry: Inquiry) -> str:
+    """Context beside an approved plan: after a pause the engine no longer repeats it to the model."""
+    who = inquiry.decision.by.name if inquiry.decision else "somebody"
+    return f"{who} approved this plan:\n{inquiry.tool_input.get('plan', '')}"
+
+
 def approved_step(inquiry: Inquiry) -> str:
     """The result of the request_approval tool."""
     decision = inquiry.decision

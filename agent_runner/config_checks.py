@@ -58,7 +58,7 @@ def read_people(raw: Table, add: Add) -> dict[str, Person]:
         if not _NAME.fullmatch(name) or name in _RESERVED:
             add(
                 key,
-                f"is no name for a person; use letters, digits, . _ -, and none of {', '.join(_RESERVED)}",
+                f"is no name for a person; use letters, digits, . _ - and none of {', '.join(_RESERVED)}",
             )
         people[name] = _person(entry, key, add)
         for account in people[name].accounts:
@@ -135,7 +135,7 @@ def _place(place: str, key: Key, taken: dict[str, str], workspace: str, add: Add
     if not colon or not chat.strip() or platform not in PLATFORMS:
         add(
             key,
-            f'"{place}" is no place; write platform:chat, where platform is one of {", ".join(PLATFORMS)}',
+            f'"{place}" is no place; write platform:chat, with one of {", ".join(PLATFORMS)}',
         )
     elif place in taken:
         add(key, f'"{place}" belongs to the workspace {taken[place]} already; a chat has one workspace')

@@ -135,25 +135,36 @@ class Gate:
         if tool_use_id in self._rulings:
             return await self._again(tool_name, tool_input, tool_use_id)
         ruling = await self._fresh(tool_name, tool_input, tool_use_id, agent_id, call_digest)
-        self._rulings[tool_use_id] = (ruling, call_digest)
+        self._rulings[tool_use_id] = (ruling, _tie(tool_name, tool_input))
         return ruling
 
     async def _again(self, tool_name: str, tool_input: dict[str, Any], tool_use_id: str) -> Ruling:
         """The second lock: the same answer, for the same input or the one that was allowed instead."""
         ruling, first = self._rulings[tool_use_id]
-        if ruling.effect == "deny" or tool_name == PLAN_TOOL:
+        if ruling.effect == "deny":
             return ruling
         if ruling.effect == "defer":
             return Ruling("deny", briefs.one_at_a_time())
-        same = digest(tool_name, tool_input) == first
+        if self._closed:
+            return self._deny_from_now_on(tool_use_id, self._closed)
+        same = _tie(tool_name, tool_input) == first
         if same or (
             ruling.updated_input is not None
             and canonical(dict(ruling.updated_input)) == canonical(tool_input)
         ):
             return ruling
         call = DeferredCall(tool_use_id=tool_use_id, tool_name=tool_name, tool_input=tool_input)
+        refusal = self._deny_from_now_on(
+            tool_use_id, briefs.not_run("its input changed between the two checks.")
+        )
         await self.alarm("the input changed between the two checks", call)
-        return Ruling("deny", briefs.not_run("its input changed between the two checks."))
+        return refusal
+
+    def _deny_from_now_on(self, tool_use_id: str, reason: str) -> Ruling:
+        """Takes an allowance back: a result of this call is an alarm from here on."""
+        refusal = Ruling("deny", reason)
+        self._rulings[tool_use_id] = (refusal, "")
+        return refusal
 
     async def _fresh(
         self,
@@ -203,11 +214,7 @@ class Gate:
         refused = _refusal_words(inquiry)
         if refused:
             return Ruling("deny", refused)
-        # The engine replays ExitPlanMode with an empty input, so its id alone ties it to what was shown.
-        shown = tool_name == inquiry.tool_name and (
-            inquiry.kind is Kind.PLAN or call_digest == inquiry.digest
-        )
-        if not shown:
+        if not _was_shown(inquiry, tool_name, tool_input, call_digest):
             call = DeferredCall(tool_use_id=tool_use_id, tool_name=tool_name, tool_input=tool_input)
             await self.alarm("the call is not the one that was shown", call)
             return Ruling("deny", briefs.not_run("it is not the call that was shown and approved."))
@@ -229,7 +236,7 @@ class Gate:
         if inquiry.tool_name == REQUEST_APPROVAL:
             self._steps.append(briefs.approved_step(inquiry))
         if inquiry.kind is Kind.PLAN:
-            return Ruling("allow", updated_input=tool_input)
+            return Ruling("allow", updated_input=tool_input, context=briefs.approved_plan(inquiry))
         if decision.verdict is Verdict.CHANGE and decision.input is not None:
             return Ruling("allow", updated_input=decision.input, context=briefs.ran_as_changed(inquiry))
         return Ruling("allow")
@@ -239,6 +246,8 @@ class Gate:
         path = tool_input.get("file_path")
         if self._plans is None or tool_name not in ("Write", "Edit", "Read") or not isinstance(path, str):
             return False
+        if not Path(path).is_absolute():
+            return False  # the engine would read it against another directory than this process does
         target = Path(path).resolve()
         return target.parent.name == "plans" and target.is_relative_to(self._plans.resolve())
 
@@ -248,6 +257,21 @@ class Gate:
         self.close(briefs.not_run("this turn is being ended."))
         log.critical("alarm: %s (%s %s)", what, call.tool_name, call.tool_use_id)
         await self._ledger.alarm(what, call)
+
+
+def _was_shown(inquiry: Inquiry, tool_name: str, tool_input: Mapping[str, Any], call_digest: str) -> bool:
+    """Whether the call is the one people saw.
+
+    The engine replays ExitPlanMode with an empty input (measured), so its id ties it to the plan.
+    """
+    if inquiry.kind is Kind.PLAN and tool_name == PLAN_TOOL:
+        return not tool_input or tool_input.get("plan") == inquiry.tool_input.get("plan")
+    return tool_name == inquiry.tool_name and call_digest == inquiry.digest
+
+
+def _tie(tool_name: str, tool_input: dict[str, Any]) -> str:
+    """What must be the same in both checks of a call; a plan's input is replayed empty."""
+    return tool_name if tool_name == PLAN_TOOL else digest(tool_name, tool_input)
 
 
 def _refusal_words(inquiry: Inquiry) -> str:

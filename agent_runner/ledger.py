@@ -39,9 +39,12 @@ class StoreLedger:
         return None
 
     async def grant_for(self, call_digest: str) -> Grant | None:
-        """The standing approval of exactly this call for this task, if any."""
+        """The standing approval of exactly this call for this task, while whoever gave it still may."""
         snap = await self._snapshot()
-        return next((g for g in snap.grants if g.digest == call_digest), None)
+        for grant in snap.grants:
+            if grant.digest == call_digest and not self._refusal(snap.inquiry(grant.inquiry_id)):
+                return grant
+        return None
 
     async def refusal(self, inquiry: Inquiry) -> str:
         """Why a decided call may not run any more; '' if it may."""

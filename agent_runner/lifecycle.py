@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from agent_runner import briefs
+from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note
 from agent_runner.errors import AlreadyDecided, Expired, WrongState
 from agent_runner.model import (
@@ -43,7 +44,6 @@ from agent_runner.state import (
     TaskEvent,
     move,
 )
-from agent_runner.store import Changes, Snapshot
 
 MAX_ATTEMPTS = 3
 """How often a turn is started again by itself after its worker died, before a person is asked."""
@@ -218,7 +218,7 @@ def follow_up(snap: Snapshot, text: str, by: Actor, now: datetime) -> Changes:
     note = _note(Event.FOLLOW_UP, task, now, actor=by, words=text)
     if task.ended:
         # Words from before it ended are still to be heard, and first.
-        task = _continued(task, _joined((*task.follow_ups, said)), now)
+        task = _continued(task, _joined((*task.follow_ups, said)), now).having(follow_ups=())
         return Changes(task=task, messages=(message,), notes=(note,), enqueue=True, answer="started")
     task = _touched(task, now).having(follow_ups=(*task.follow_ups, said))
     return Changes(task=task, messages=(message,), notes=(note,), answer="queued")

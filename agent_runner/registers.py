@@ -44,7 +44,8 @@ return 0
 """
 
 _SETTLE = """
-if redis.call('ZSCORE', KEYS[1], ARGV[1]) == ARGV[2] then return redis.call('ZREM', KEYS[1], ARGV[1]) end
+local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if score and tonumber(score) == tonumber(ARGV[2]) then return redis.call('ZREM', KEYS[1], ARGV[1]) end
 return 0
 """
 
@@ -127,9 +128,12 @@ class Registers:
     # --- the courier's work --------------------------------------------------------------
 
     @answering
-    def dirty(self, limit: int = 100) -> list[tuple[str, bytes]]:
-        """Tasks whose posted messages may be stale, oldest change first, each with its mark."""
-        rows: Any = self.client.zrange(self.keys.dirty, 0, limit - 1, withscores=True)
+    def dirty(self) -> list[tuple[str, bytes]]:
+        """Tasks whose posted messages may be stale, oldest change first, each with its mark.
+
+        All of them: those that cannot be posted now stand first and must not hide the rest.
+        """
+        rows: Any = self.client.zrange(self.keys.dirty, 0, -1, withscores=True)
         return [(task.decode(), repr(score).encode()) for task, score in rows]
 
     @answering

@@ -8,11 +8,11 @@ audit entries, the courier's work and the RQ job.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,9 +21,12 @@ from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, WatchError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from agent_runner import audit
+from agent_runner.aggregate import Changes as Changes
+from agent_runner.aggregate import Snapshot as Snapshot
 from agent_runner.errors import FixConfiguration, LostLease, NotFound, TryLater
 from agent_runner.model import Grant, Inquiry, InquiryState, Message, Task, TaskState, Value
 
@@ -105,47 +108,6 @@ class Keys:
         return f"{self.prefix}txn:{mark}"
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A task with its inquiries (oldest first) and grants, as read in one transaction."""
-
-    task: Task
-    inquiries: tuple[Inquiry, ...] = ()
-    grants: tuple[Grant, ...] = ()
-
-    def inquiry(self, inquiry_id: str) -> Inquiry:
-        """The inquiry of that id; raises `NotFound`."""
-        for inquiry in self.inquiries:
-            if inquiry.id == inquiry_id:
-                return inquiry
-        raise NotFound(f"There is no request {inquiry_id} in this task.")
-
-    @property
-    def batch(self) -> tuple[Inquiry, ...]:
-        """The inquiries the task waits for, or that the queued turn resumes."""
-        return tuple(i for i in self.inquiries if i.batch == self.task.batch)
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What a transaction writes. Empty means: nothing, not even a new revision."""
-
-    task: Task | None = None
-    inquiries: tuple[Inquiry, ...] = ()
-    messages: tuple[Message, ...] = ()
-    notes: tuple[audit.Note, ...] = ()
-    grants: tuple[Grant, ...] = ()
-    enqueue: bool = False
-    release_lease: bool = False
-    answer: Any = field(default=None, compare=False)
-    """Handed back to the caller of `transact`."""
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return self.task is None and not (self.inquiries or self.messages or self.notes or self.grants)
-
-
 Modifier = Callable[[Snapshot], Changes]
 Enqueue = Callable[[Pipeline, Task], None]
 
@@ -186,16 +148,21 @@ class Store:
 
     @answering
     def create(self, task: Task, *, messages: Sequence[Message], notes: Sequence[audit.Note]) -> Task:
-        """Stores a new task and queues its first turn."""
+        """Stores a new task and queues its first turn; its id is new, so finding it means: it was stored."""
         changes = Changes(task=task, messages=tuple(messages), notes=tuple(notes), enqueue=True)
-        with self.client.pipeline() as pipe:
-            self._watch(pipe, task.id)
-            if pipe.exists(self.keys.task(task.id)):
-                return self.task(task.id)
-            pipe.multi()
-            written = self._write(pipe, Snapshot(task), changes, last=None, created=True)
-            pipe.execute()
-        return written
+        for _ in range(ATTEMPTS):
+            with self._pipeline() as pipe:
+                self._watch(pipe, task.id)
+                if pipe.exists(self.keys.task(task.id)):
+                    return self.task(task.id)
+                pipe.multi()
+                written = self._write(pipe, Snapshot(task), changes, last=None, created=True)
+                try:
+                    pipe.execute()
+                except WatchError:
+                    continue  # redis-py's word for a connection that broke during EXEC as well
+                return written
+        raise TryLater("The store does not keep its connections; nothing was recorded.")
 
     @answering
     def transact(self, task_id: str, modify: Modifier, *, lease: str | None = None) -> tuple[Snapshot, Any]:
@@ -205,11 +172,11 @@ class Store:
         With `lease`, the write happens only while that lease token still owns the task
         (`LostLease` otherwise). Returns the state after the write and `Changes.answer`.
         """
-        mark, answer, lost = uuid.uuid4().hex, None, False
+        mark, answer, sent, lost = uuid.uuid4().hex, None, False, False
         for _ in range(ATTEMPTS):
-            with self.client.pipeline() as pipe:
+            with self._pipeline() as pipe:
                 try:
-                    if lost and self.client.exists(self.keys.txn(mark)):
+                    if sent and self.client.exists(self.keys.txn(mark)):
                         return self.snapshot(task_id), answer
                     self._watch(pipe, task_id)
                     self._check_lease(pipe, task_id, lease)
@@ -222,16 +189,28 @@ class Store:
                     pipe.multi()
                     self._write(pipe, before, changes, last=last)
                     pipe.set(self.keys.txn(mark), 1, ex=TXN_SECONDS)
+                    sent = True
                     pipe.execute()
-                    return _after(before, changes), answer
+                    return before.after(changes), answer
                 except WatchError:
+                    # Somebody else was faster; or the connection broke during EXEC, which redis-py
+                    # reports the same way: a lost reply looks like a lost write, the mark tells.
                     continue
                 except RedisConnectionError:
-                    # A lost reply looks like a lost write; the mark, read once more, tells them apart.
                     if lost:
                         raise
                     lost = True
         raise TryLater("Too many people are changing this at once; nothing was recorded.")
+
+    @contextlib.contextmanager
+    def _pipeline(self) -> Iterator[Pipeline]:
+        with self.client.pipeline() as pipe:
+            try:
+                yield pipe
+            except RedisTimeoutError:
+                # Its connection is closed; the UNWATCH on the way out would wait for a new one (E04).
+                pipe.watching = False
+                raise
 
     def _watch(self, pipe: Pipeline, task_id: str) -> None:
         pipe.watch(  # type: ignore[no-untyped-call]  # redis-py has no annotation here
@@ -323,10 +302,16 @@ class Store:
 
     @answering
     def snapshot(self, task_id: str) -> Snapshot:
-        """The aggregate as it is now, read in one MULTI."""
-        return self._snapshot(self.client, task_id)
+        """The aggregate as it is now, all of one moment."""
+        for _ in range(ATTEMPTS):
+            snap = self._snapshot(self.client, task_id)
+            # Every change gives the task a new revision: the same one after reading means none between.
+            if self.task(task_id).revision == snap.task.revision:
+                return snap
+        raise TryLater("This job is changing too fast to be read.", hint="Try again in a moment.")
 
     def _snapshot(self, client: Redis, task_id: str) -> Snapshot:
+        """The aggregate, read key by key: of one moment only for a caller that watches the task."""
         raw = client.get(self.keys.task(task_id))
         if raw is None:
             raise NotFound(f"There is no task {task_id}.", hint="Check the id; it may have been mistyped.")
@@ -434,17 +419,6 @@ def decode(kind: type[V], raw: object) -> V:
     if version != str(SCHEMA).encode():
         raise FixConfiguration(f"Stored value of schema {version!r}; this program reads {SCHEMA}.")
     return kind.model_validate_json(text)
-
-
-def _after(before: Snapshot, changes: Changes) -> Snapshot:
-    """The snapshot as `_write` stored it."""
-    task = (changes.task or before.task).having(revision=before.task.revision + 1)
-    new = {i.id: i for i in changes.inquiries}
-    kept = tuple(
-        new.pop(i.id).having(revision=i.revision + 1) if i.id in new else i for i in before.inquiries
-    )
-    added = tuple(i.having(revision=1) for i in new.values())
-    return Snapshot(task, kept + added, before.grants + changes.grants)
 
 
 def _stream_id(at: datetime | None, open_end: str) -> str:

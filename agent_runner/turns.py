@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from agent_runner import engine, lifecycle, policy
 from agent_runner.config import Config
 from agent_runner.digest import digest
 from agent_runner.errors import LostLease, TryLater
 from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
+from agent_runner.leases import my_lease
 from agent_runner.ledger import StoreLedger
 from agent_runner.model import (
     Failure,
@@ -286,18 +283,6 @@ class _Watch:
 
 
 _KINDS = {QUESTION_TOOL: Kind.QUESTION, PLAN_TOOL: Kind.PLAN}
-
-
-def my_lease() -> Lease:
-    """A lease for this process."""
-    pid = os.getpid()
-    return Lease(
-        token=secrets.token_hex(16),
-        host=socket.gethostname(),
-        pid=pid,
-        pgid=os.getpgid(pid),
-        process_started=psutil.Process(pid).create_time(),
-    )
 
 
 def _call(task: Task, name: str, tool_input: Mapping[str, Any], agent_id: str | None) -> policy.Call:

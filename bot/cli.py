@@ -15,9 +15,7 @@ from typing import Any
 import click
 
 from agent_runner.errors import CountersignError
-from agent_runner.messages_api import MessagesServer
 from agent_runner.model import Actor
-from agent_runner.rehearsal import rehearsal as script
 from bot import settings as reading
 from bot.private_files import private_directory
 from bot.settings import Settings
@@ -64,6 +62,9 @@ def _plainly() -> Iterator[None]:
         _say(f"countersign: {error.message}")
         if error.hint:
             _say(f"  {error.hint}")
+        sys.exit(2)
+    except OSError as error:
+        _say(f"countersign: {error.filename or 'system'}: {error.strerror or error}")
         sys.exit(2)
 
 
@@ -165,6 +166,9 @@ def runner(
 @click.option("--port", type=int, default=0, help="Port on loopback; 0 takes a free one.")
 def rehearsal(port: int) -> None:
     """Serve the scripted model on loopback until ended (used when there is no API key)."""
+    from agent_runner.messages_api import MessagesServer
+    from agent_runner.rehearsal import rehearsal as script
+
     with MessagesServer(script, port=port) as server:
         click.echo(server.url)
         sys.stdout.flush()

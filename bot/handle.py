@@ -172,12 +172,11 @@ class Handler:
         task_id = self.store.inquiry(command.inquiry_id).task_id
         now = self.clock()
         try:
-            _, inquiry = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
+            after, _ = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
         except NotAllowed as refused:
             self._record_attempt(task_id, command, refused)
             raise
-        decided: Inquiry = inquiry
-        return decided
+        return after.inquiry(command.inquiry_id)
 
     def _choose(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
         inquiry = snap.inquiry(command.inquiry_id)
@@ -313,7 +312,7 @@ class Handler:
         old = self.store.inquiry(command.inquiry_id)
         now, number = self.clock(), self.store.next_number("inquiry")
         until = now + (old.expires_at - old.asked_at)
-        _, fresh = self.store.transact(
+        after, fresh = self.store.transact(
             old.task_id,
             lambda snap: lifecycle.ask_again(
                 snap,
@@ -325,8 +324,7 @@ class Handler:
                 now=now,
             ),
         )
-        opened: Inquiry = fresh
-        return opened
+        return after.inquiry(fresh.id)
 
     # --- parts ---------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import redis.asyncio
 import uvicorn
 
 from agent_runner import config as configuration
-from agent_runner import jobs
+from agent_runner import queues
 from agent_runner.errors import FixConfiguration
 from agent_runner.registers import Registers
 from agent_runner.store import Store, connect
@@ -51,7 +51,7 @@ def build(settings: Settings, redis_url: str) -> Bot:
     """Connects the parts; raises `FixConfiguration` if the store is of another version."""
     config = settings.config
     client = connect(redis_url, patient=False)
-    store = jobs.open_store(client, config)
+    store = queues.open_store(client, config)
     store.check_schema()
     here = settings.config_path.parent if settings.config_path else Path()
     handler = Handler(
@@ -59,7 +59,7 @@ def build(settings: Settings, redis_url: str) -> Bot:
         config,
         needs_approval=configuration.load_hook(config, here),
         clock=_now,
-        new_id=jobs.fresh_id,
+        new_id=queues.fresh_id,
     )
     return Bot(settings, store, Registers(client), handler, redis_url)
 
@@ -92,11 +92,11 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], 
         zone=_zone(),
         clock=_now,
     )
-    enqueuer = jobs.Enqueuer(bot.store.client, config)
+    enqueuer = queues.Enqueuer(bot.store.client, config)
     clock = Clock(
         bot.store,
         bot.registers,
-        recover=lambda: jobs.recover(bot.store, bot.registers, enqueuer),
+        recover=lambda: queues.recover(bot.store, bot.registers, enqueuer),
         clock=_now,
     )
     loops = [
@@ -127,7 +127,7 @@ def _service(bot: Bot) -> Service:
         registers=bot.registers,
         config=settings.config,
         clock=_now,
-        runners=lambda: jobs.runners(bot.store.client),
+        runners=lambda: queues.runners(bot.store.client),
         async_redis=lambda: redis.asyncio.Redis.from_url(bot.redis_url),
         version=version("countersign"),
         zone=_zone(),

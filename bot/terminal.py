@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import sys
 import threading
+import time
 from typing import Any
 
 import click
@@ -78,7 +79,7 @@ class Terminal:
                 state = ""
             if state in EXITS:
                 return EXITS[state]
-            line = typed.line(LOOK_EVERY)
+            line = typed.line(LOOK_EVERY, wanted=state == "waiting")
             if line.strip():
                 self._reply(task_id, line)
 
@@ -128,8 +129,15 @@ class _Typed:
         for line in sys.stdin:
             self._lines.put(line)
 
-    def line(self, seconds: float) -> str:
-        """The next line, or '' when none was typed in that time."""
+    def line(self, seconds: float, *, wanted: bool) -> str:
+        """The next line, or '' when none was typed in that time.
+
+        A person may say something at any time; lines from a file are answers, and wait for a
+        request to answer.
+        """
+        if not wanted and not sys.stdin.isatty():
+            time.sleep(seconds)
+            return ""
         try:
             return self._lines.get(timeout=seconds)
         except queue.Empty:

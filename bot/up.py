@@ -16,8 +16,8 @@ from pathlib import Path
 
 from agent_runner import config as configuration
 from agent_runner.errors import FixConfiguration, TryLater
-from agent_runner.jobs import Runner, die_with_parent, runners
-from agent_runner.turns import Runtime
+from agent_runner.processes import die_with_parent
+from agent_runner.queues import runners
 from bot import serve
 from bot.doctor import admit_storage
 from bot.embedded import redis_address
@@ -142,6 +142,10 @@ def admit(settings: Settings, url: str, say: Say) -> None:
 
 def run_runner(settings: Settings, *, pool: str, workers: int, say: Say) -> None:
     """Serves a pool in this process until SIGTERM."""
+    # Here, not above: the bot must not pay a second and 70 MB for the SDK it never uses.
+    from agent_runner.jobs import Runner
+    from agent_runner.turns import Runtime
+
     private_directory(settings.state_dir)
     here = settings.config_path.parent if settings.config_path else Path()
     with store_of(settings) as url, model_of(settings, say) as model:

@@ -289,11 +289,10 @@ class _Search:
         """Own words up to any place where another answer may begin, or to the end."""
         begin = token.end()
         for end in [start for start in self.starts if start > begin] + [len(self.plain)]:
-            words = self.text[begin:end].strip()
+            words, plain = self.text[begin:end].strip(), self.plain[begin:end].strip()
             if end < len(self.plain):
-                words = words.rstrip(",;，；、 ")
+                words, plain = words.rstrip(",;，；、 "), plain.rstrip(",;、 ")
             try:
-                plain = self.plain[begin:end].strip()
                 yield _own_words(question, self.questions[question], words, plain, letters=True), end
             except Unsure as unsure:
                 self.refused = self.refused or unsure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,8 +24,6 @@ from bot.web.service import Service
 from cards import wording
 
 __all__ = ["Service", "create_app"]
-
-log = logging.getLogger(__name__)
 
 OUR_FAULT = CountersignError(
     "Something went wrong on our side; it is in the log.", hint="Try again; nothing was approved by it."
@@ -53,12 +50,8 @@ def create_app(service: Service) -> Starlette:
 
     app = Starlette(
         routes=[*api.ROUTES, *pages.ROUTES, Mount("/static", StaticFiles(directory=HERE / "static"))],
-        middleware=[Middleware(Guard, allowed_hosts=service.allowed_hosts)],
-        exception_handlers={
-            CountersignError: _refused,
-            HTTPException: _no_route,
-            Exception: _failed,
-        },
+        middleware=[Middleware(Guard, allowed_hosts=service.allowed_hosts, failed=_failed)],
+        exception_handlers={CountersignError: _refused, HTTPException: _no_route},
         lifespan=lifespan,
     )
     app.state.service, app.state.feed = service, feed
@@ -73,14 +66,13 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  (registered for these only)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
         wrong = WrongMethod(f"{request.method} is not possible here.", hint=f"Possible: {allowed}.")
         return answer(request, wrong, status=405, headers={"Allow": allowed})
     return answer(request, NotFound("There is nothing at this address.", hint="Check the address."))
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+def _failed(request: Request) -> Response:
     return answer(request, OUR_FAULT)
 
 

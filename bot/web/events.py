@@ -89,7 +89,8 @@ class Feed:
     def listen(self) -> Iterator[Listener]:
         """A listener for as long as the block lasts."""
         listener = Listener()
-        listener.closed = self._closed
+        if self._closed:
+            listener.close()
         self._listeners.add(listener)
         try:
             yield listener

@@ -6,6 +6,8 @@ read and other sites cannot send; what changes anything must besides come from o
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +22,8 @@ from agent_runner.model import Actor
 from bot.web import views
 from bot.web.service import Service
 from bot.web.words import LANGUAGES
+
+log = logging.getLogger(__name__)
 
 COOKIE_DAYS = 30
 
@@ -67,11 +71,14 @@ class Viewer(NamedTuple):
 
 
 class Guard:
-    """Outermost: refuses unknown hosts, and puts the security headers on every answer."""
+    """Outermost: refuses unknown hosts, answers for what broke, and puts the headers on every answer."""
 
-    def __init__(self, app: ASGIApp, *, allowed_hosts: tuple[str, ...]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, allowed_hosts: tuple[str, ...], failed: Callable[[Request], Response]
+    ) -> None:
         self.app = app
         self.allowed = {host.lower() for host in allowed_hosts}
+        self.failed = failed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection."""
@@ -88,7 +95,11 @@ class Guard:
                 )
             )
 
+        started = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            started = True
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -97,7 +108,13 @@ class Guard:
                     headers["Cache-Control"] = "no-store"
             await send(message)
 
-        await answer(scope, receive, send_with_headers)
+        try:
+            await answer(scope, receive, send_with_headers)
+        except Exception:
+            if started:
+                raise
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            await self.failed(Request(scope, receive))(scope, receive, send_with_headers)
 
     def _known(self, host: str) -> bool:
         name, _, port = host.lower().rpartition(":")

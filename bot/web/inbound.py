@@ -301,7 +301,8 @@ def moment(query: Mapping[str, str], name: str) -> datetime | None:
     try:
         at = datetime.fromisoformat(value.replace(" ", "+"))
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        at.timestamp()
+        if at.timestamp() < 0:  # before 1970 the store's ids do not reach
+            raise ValueError(value)
     except (ValueError, OverflowError):
         hint = "Send a time like 2026-01-31T18:00:00Z."
         raise FixInput(f"{name} cannot be {value!r}.", hint=hint) from None

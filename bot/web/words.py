@@ -87,9 +87,9 @@ THREADS: _T = {
     "reply.label": ("Reply", "回复", "返信"),
     "reply.placeholder": ("Reply…", "回复…", "返信…"),
     "reply.answer": (
-        "Answer with a number, or write to the agent…",
-        "回复编号，或直接写给智能体…",
-        "番号で答えるか、エージェントに書く…",
+        "Reply with a number or words…",
+        "回复编号或文字…",
+        "番号か言葉で返信…",
     ),
     "reply.follow": (
         "Say what to do next…",
@@ -184,6 +184,11 @@ SCRIPT: _T = {
         "你输入期间这里已经处理完毕，你的内容没有发送：",
         "入力中にここは決着しました。入力した内容は送信されていません：",
     ),
+    "js.edited": (
+        "You changed something in the form. Send that, or undo it before approving the request as it is.",
+        "你在表单中做了修改。请提交修改，或先撤销再按原样批准。",
+        "フォームに変更があります。それを送信するか、元に戻してからそのまま承認してください。",
+    ),
     "js.signed_out": (
         "You are signed out. Open the sign-in page in another tab; what you typed stays here.",
         "登录已失效。请在另一个标签页登录，你输入的内容不会丢失。",
@@ -217,7 +222,7 @@ RECORD: _T = {
         "本页各会话的记录均完整。",
         "このページのスレッドの記録は無傷です。",
     ),
-    "record.details": ("Details", "详情", "詳細"),
+    "record.agent_says": ("The agent:", "智能体：", "エージェント："),
     "record.hash": ("Entry {seq} · {hash}", "第 {seq} 条 · {hash}", "{seq} 件目 · {hash}"),
     "on.task_asked": ("{who} asked for a job", "{who} 发起了任务", "{who} が仕事を依頼"),
     "on.turn_started": (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runner.config import Chat, Config, Runner, Workspace, load, load_hook
@@ -189,7 +189,8 @@ LIN = '[people.lin]\ngroups = ["oncall"]\n'
             ],
         ),
         (
-            "[workspaces.a]\npath = '/x'\nplaces = ['slack:C']\n[workspaces.b]\npath = '/y'\nplaces = ['slack:C']",
+            "[workspaces.a]\npath = '/x'\nplaces = ['slack:C']\n"
+            "[workspaces.b]\npath = '/y'\nplaces = ['slack:C']",
             [
                 'c.toml:6: workspaces.b.places[0]: "slack:C" belongs to the workspace a already; '
                 "a chat has one workspace"
@@ -252,11 +253,11 @@ def test_every_mistake_has_its_line_its_key_and_what_is_allowed(text: str, expec
         (
             '[policy]\ndeny = ["Bash(sudo *)"]\nallow = ["Bash(sudo:*)", "Bash(ls)"]\nask = ["Bash( ls )"]',
             [
-                'c.toml:3: policy.allow[0]: the rule "Bash(sudo:*)" can never match: '
-                "the same rule under deny comes first",
                 'c.toml:3: policy.allow[0]: the rule "Bash(sudo:*)" can never match: a wildcard may not '
                 "choose what sudo runs; spell it out up to the inner command, such as "
                 "Bash(sudo systemctl status *), or write the exact command",
+                'c.toml:3: policy.allow[0]: the rule "Bash(sudo:*)" can never match: '
+                "the same rule under deny comes first",
                 'c.toml:3: policy.allow[1]: the rule "Bash(ls)" can never match: '
                 "the same rule under ask comes first",
             ],
@@ -264,7 +265,8 @@ def test_every_mistake_has_its_line_its_key_and_what_is_allowed(text: str, expec
         (
             '[policy]\ndeny = ["Write"]\nask = ["Write(*)"]',
             [
-                'c.toml:3: policy.ask[0]: the rule "Write(*)" can never match: the same rule under deny comes first'
+                'c.toml:3: policy.ask[0]: the rule "Write(*)" can never match: '
+                "the same rule under deny comes first"
             ],
         ),
         (
@@ -365,7 +367,8 @@ def test_rules_and_routes_that_cannot_work_are_mistakes(text: str, expected: lis
         (
             f"{ROUTE}approvers = ['group:']",
             [
-                'c.toml:3: policy.route[0].approvers[0]: nobody in [people] is in the group ""; none is defined'
+                'c.toml:3: policy.route[0].approvers[0]: nobody in [people] is in the group ""; '
+                "none is defined"
             ],
         ),
         (
@@ -400,7 +403,8 @@ def test_case_b03_a_route_that_nobody_could_answer_is_refused(text: str, expecte
         (
             "[people.lin]\nslack = ''",
             [
-                'c.toml:2: people.lin.slack: must be an id in quotes, "user" or "tenant:user", or a list of them'
+                'c.toml:2: people.lin.slack: must be an id in quotes, "user" or "tenant:user", '
+                "or a list of them"
             ],
         ),
         (
@@ -477,7 +481,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
     ("text", "expected"),
     [
         ("a = ", "c.toml:1: this is not TOML: Invalid value (at end of document)"),
-        ("\na = 1\nb = [1,\n", "c.toml:4: this is not TOML: Unclosed array (at end of document)"),
+        ("\na = 1\nb = [1,\n", "c.toml:4: this is not TOML: Invalid value (at end of document)"),
         (
             "a = 1\nb c = 2\n",
             "c.toml:2: this is not TOML: Expected '=' after a key in a key/value pair (at line 2, column 3)",
@@ -516,7 +520,8 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
     [
         (
             '[policy]\nallow = ["Bash(git status)"]\nask = ["Bash"]',
-            'policy.allow: "Bash(git status)" has no effect: "Bash" under ask comes first and matches every such call',
+            'policy.allow: "Bash(git status)" has no effect: "Bash" under ask comes first '
+            "and matches every such call",
         ),
         (
             '[policy]\nallow = ["AskUserQuestion"]',
@@ -587,6 +592,7 @@ def _toml(value: Any) -> str:
     return str(value or 0)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(["policy", "people", "workspaces", "limits", "web", "x"]), JSONISH))
 def test_any_tables_load_or_are_refused_with_words(tables: dict[str, Any]) -> None:
     """Whatever stands where, the answer is a configuration or a list of mistakes."""

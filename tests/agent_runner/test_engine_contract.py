@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import claude_agent_sdk
 import pytest
 from claude_agent_sdk import (
     ClaudeSDKClient,
@@ -664,29 +665,72 @@ def test_e36_the_parents_environment_reaches_bash(new_desk: NewDesk, monkeypatch
     assert desk.told("toolu_1") == ToolResult("toolu_1", "redis://secret sk-ant-not-a-key")
 
 
+LAUNCHER = """#!/bin/bash
+KEY=$ANTHROPIC_API_KEY; unset ANTHROPIC_API_KEY
+exec 3< <(printf %s "$KEY"); unset KEY
+export CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR=3
+exec {cli} "$@"
+"""
+
+
+def test_the_key_over_a_pipe_reaches_the_model_and_not_bash(new_desk: NewDesk) -> None:
+    """Why the launcher does that: neither Bash's environment nor the CLI's holds the key."""
+    look = "grep -c sk-ant <(env); grep -ac sk-ant /proc/$PPID/environ; true"
+    desk = new_desk(says([bash("toolu_1", look)]))
+    launcher = desk.root / "launcher"
+    launcher.write_text(LAUNCHER.format(cli=Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"))
+    launcher.chmod(0o700)
+    desk.turn("go", hook=allow, can=can_allow, cli_path=str(launcher))
+    assert desk.server.calls[0].headers["x-api-key"] == "sk-ant-not-a-key"
+    told = desk.told("toolu_1")
+    assert told is not None
+    assert told.text == "0\n0"
+
+
 # --- crashes and a model that is away ----------------------------------------------------
+
+
+WAITS = (
+    "echo run >> runs.txt; echo $PPID > cli.pid; until [ -e go ]; do sleep 0.05; done; echo end >> runs.txt"
+)
+"""A command that says which CLI runs it, and ends when the test lets it."""
+
+
+async def end_while_it_runs(
+    desk: Desk, signal_: signal.Signals, then: Callable[[], bool], **turn: Any
+) -> None:
+    """Signals the CLI in the middle of `WAITS`, lets the command go on, and waits for what follows."""
+    running = asyncio.create_task(desk.turn_async(hook=allow, can=can_allow, **turn))
+    await until(lambda: bool(desk.read("cli.pid")))
+    os.kill(int(desk.read("cli.pid") or 0), signal_)
+    with pytest.raises(ProcessError):
+        await running
+    (desk.cwd / "go").touch()
+    await until(then)
 
 
 def test_e24_a_killed_run_runs_again_from_the_start(new_desk: NewDesk) -> None:
     """Why `started` is written before the allow: the orphan goes on, and the resume runs it again."""
-    wait = "until [ -e go ]; do sleep 0.05; done"
-    command = f"echo run >> runs.txt; echo $PPID > cli.pid; {wait}; echo end >> runs.txt"
-    desk = new_desk(says([bash("toolu_1", command)]))
+    desk = new_desk(says([bash("toolu_1", WAITS)]))
     session = desk.turn("go", hook=defer).session_id
-
-    async def kill_while_it_runs() -> None:
-        turn = asyncio.create_task(desk.turn_async(hook=allow, can=can_allow, resume=session))
-        await until(lambda: bool(desk.read("cli.pid")))
-        os.kill(int(desk.read("cli.pid") or 0), signal.SIGKILL)
-        with pytest.raises(ProcessError):
-            await turn
-        (desk.cwd / "go").touch()
-        await until(lambda: desk.read("runs.txt") == "run\nend\n")
-
-    asyncio.run(kill_while_it_runs())
+    ended = end_while_it_runs(
+        desk, signal.SIGKILL, lambda: desk.read("runs.txt") == "run\nend\n", resume=session
+    )
+    asyncio.run(ended)
     turn = desk.turn(hook=allow, can=can_allow, resume=session)
     assert desk.read("runs.txt") == "run\nend\nrun\nend\n"
     assert turn.result.result == "done"
+
+
+def test_a_terminated_cli_ends_its_command(new_desk: NewDesk) -> None:
+    """Why the launcher asks for SIGTERM when the worker dies: with it, no orphan goes on."""
+    desk = new_desk(says([bash("toolu_1", f"echo $$ > bash.pid; {WAITS}")]))
+
+    def gone() -> bool:
+        return not Path(f"/proc/{(desk.read('bash.pid') or '').strip()}").exists()
+
+    asyncio.run(end_while_it_runs(desk, signal.SIGTERM, gone, prompt="go"))
+    assert desk.read("runs.txt") == "run\n"
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,8 @@ READ_ONLY = ["Bash(ls:*)", "Bash(git status:*)", "Bash(pwd)", "Bash(npm * --dry-
         ("ls 'a;b' \"c && d\" e\\ f", ["Bash(ls:*)"]),
         ("ls && pwd; git status -s | wc -l", ["Bash(ls:*)", "Bash(pwd)", "Bash(git status:*)", "Bash(wc*)"]),
         ("# what is here?\nls # all of it", ["Bash(ls:*)"]),
+        ("ls | ls | ls\nls && pwd\n\n", ["Bash(ls:*)", "Bash(pwd)"]),
+        ("ls 'a\nb' |\npwd", ["Bash(ls:*)", "Bash(pwd)"]),
         ("(ls; pwd) &", ["Bash(ls:*)", "Bash(pwd)"]),
         ("! ls", ["Bash(ls:*)"]),
         ("ls 2>&1 >/dev/null", ["Bash(ls:*)"]),
@@ -234,6 +236,7 @@ def test_a_command_line_is_allowed_if_every_command_in_it_is(command: str, by: l
         "ls # note\n\\rm x",
         "ls # note\n'rm' x",
         "ls; # note\n\\rm x",
+        "ls | ls | ls\nrm x && ls",
         "ls $(rm x)",
         "ls `rm x`",
         'ls "$(rm x)"',
@@ -365,6 +368,7 @@ DISGUISES = [
     "ls\nsudo rm x",
     "ls # note\n\\sudo rm x",
     "timeout 5 nohup # note\nsudo rm x",
+    "ls | ls | ls\nsudo rm x && ls",
     "! sudo rm x",
     "(sudo rm x)",
     "{ sudo rm x; }",
@@ -463,6 +467,7 @@ def test_a_word_that_is_not_run_is_not_denied(command: str) -> None:
         ("Bash(git push:*)", "git  push   origin", True),
         ("Bash(git push:*)", "git -C /srv push", True),
         ("Bash(git push:*)", "git --no-pager -c a=b push -f", True),
+        ("Bash(git push:*)", "ls | ls | ls\ngit -C . push && ls", True),
         ("Bash(git push:*)", "git pushx", False),
         ("Bash(git push:*)", "git status push", False),
         ("Bash(git push)", "git push origin", False),
@@ -595,7 +600,7 @@ def test_we_and_the_real_bash_agree_on_what_runs(tmp_path_factory: pytest.TempPa
         env={"PATH": "/nonexistent", "REPORT": str(report)},
         check=False,
     )
-    ran = report.read_text().split() if report.exists() else []
+    ran = report.read_text().splitlines() if report.exists() else []
     assert "b" not in ran or stopped("Bash(b:*)", bash(f"ls {tail}"))
     if allowed(["Bash(ls:*)"], bash(f"ls {tail}")):
         assert list(room.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -262,8 +263,31 @@ NEGATIONS = [
 def test_no_text_with_a_negation_approves(before: str, gap: str, negation: str, after: str) -> None:
     """Wherever a word of no stands, the message approves nothing."""
     text = f"{before}{gap}{negation}{gap}{after}"
-    reads_as_name = text.lstrip().startswith("@")
+    reads_as_name = text.lstrip().startswith("@") and not gap
     assert reads_as_name or not approves(text)
+
+
+def _bare(text: str) -> str:
+    """A message without its request number, blanks and what separates words."""
+    plain = "".join(c for c in shadow(text) if not c.isspace() and c not in ".,!:;~、。)")
+    return re.sub(r"^(?:request|请求|請求|依頼)?#12", "", plain)
+
+
+EXACT = {_bare(form) for form in KNOWN_YES}
+EXACT |= {
+    "4",
+    "always",
+    "一直允许",
+    "常に許可",
+    "y",
+    "yep",
+    "yeah",
+    "go",
+    "准",
+    "許可",
+    "okthanks",
+    "yesgoahead",
+}
 
 
 @given(
@@ -272,12 +296,8 @@ def test_no_text_with_a_negation_approves(before: str, gap: str, negation: str, 
 )
 def test_approving_needs_an_exact_form(text: str) -> None:
     """Random words approve only if they are one of the known forms and nothing else."""
-    plain = [form.lower().strip(" .。!)") for form in KNOWN_YES]
     if approves(text) and not text.lstrip().startswith("@"):
-        said = shadow(text).strip(" \n\t.。!！,，、~～)")
-        rest = said.removeprefix("#12").removeprefix("request #12").strip(" :,、")
-        exact = rest in plain or rest.replace(" ", "").replace(",", "") in ("1", "4", *plain)
-        assert exact or rest in ("always", "一直允许", "常に許可", "y", "yep", "yeah", "go", "准", "許可")
+        assert _bare(text) in EXACT
 
 
 ANY_OPEN: Any = st.lists(st.sampled_from([CALL, OTHER, A_PLAN, A_STEP, ONE, MANY, FOUR]), max_size=3)
@@ -382,6 +402,7 @@ def test_case_d05_a_label_that_is_a_number() -> None:
         ("１ａ ２ｂ ３ａ ４ｄ", ("a1", "b2", "a3", "d4")),
         ("4d 3a 2a 1a", ("a1", "a2", "a3", "d4")),
         ("1: a 2: b,c 3: own 4: d4", ("a1", "b2, c2", "own", "d4")),
+        ("1: a, 2: b; 3: own, 4: d", ("a1", "b2", "own", "d4")),
         ("1a\n2b c\n3a\n4b", ("a1", "b2, c2", "a3", "b4")),
     ],
 )

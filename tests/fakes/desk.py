@@ -17,7 +17,7 @@ from redis.client import Pipeline
 
 from agent_runner import lifecycle, policy
 from agent_runner.config import Config, Workspace
-from agent_runner.jobs import fresh_id
+from agent_runner.queues import fresh_id
 from agent_runner.messages_api import MessagesServer
 from agent_runner.model import Actor, Inquiry, Task, Verdict
 from agent_runner.registers import Registers

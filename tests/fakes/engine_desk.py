@@ -36,7 +36,7 @@ from claude_agent_sdk import (
 from agent_runner.messages_api import Block, MessagesServer, Request, Script, Text, ToolResult, ToolUse
 
 HANG = 180.0
-"""Seconds after which a turn that should end counts as hanging; it takes about one, more on a busy machine."""
+"""Seconds after which a turn counts as hanging; it takes about one, many more on a busy machine."""
 AT_ONCE = 4
 """Resumes of one paused session that run at the same time."""
 ENVIRONMENT = {

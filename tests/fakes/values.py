@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from agent_runner import audit
+from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.digest import digest
 from agent_runner.model import (
     Actor,
@@ -20,7 +21,6 @@ from agent_runner.model import (
     TaskState,
     Verdict,
 )
-from agent_runner.store import Changes, Snapshot
 
 NOW = datetime(2026, 3, 2, 14, 0, tzinfo=UTC)
 MEI = Actor(platform="web", user_id="mei", name="Mei")
@@ -136,13 +136,8 @@ def waiting(*inquiries: Inquiry, **changes: Any) -> Snapshot:
 
 
 def applied(before: Snapshot, changes: Changes) -> Snapshot:
-    """The snapshot after these changes, as a store without Redis would keep it."""
-    if changes.empty:
-        return before
-    task = (changes.task or before.task).having(revision=before.task.revision + 1)
-    new = {i.id: i for i in changes.inquiries}
-    kept = tuple(new.pop(i.id, i) for i in before.inquiries)
-    return Snapshot(task, (*kept, *new.values()), before.grants + changes.grants)
+    """The snapshot after these changes, which may be none."""
+    return before if changes.empty else before.after(changes)
 
 
 def sealed(notes: Iterable[audit.Note]) -> tuple[audit.Entry, ...]:

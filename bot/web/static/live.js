@@ -77,12 +77,13 @@ async function look() {
 
 function show(page) {
   const scroll = document.getElementById("scroll");
-  const atEnd = scroll && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 120;
+  const height = scroll?.scrollHeight;
+  const atEnd = scroll && height - scroll.scrollTop - scroll.clientHeight < 120;
   for (const [name, html] of Object.entries(page.regions)) {
     const region = document.querySelector(`[data-region="${name}"]`);
     if (region) bring(region, html);
   }
-  if (atEnd && !scroll.querySelector("form:focus-within")) scroll.scrollTop = scroll.scrollHeight;
+  if (atEnd && scroll.scrollHeight > height && !scroll.querySelector("form:focus-within")) toEnd(scroll);
   const name = page.title || document.title.replace(/^\(\d+\) | · Countersign$/g, "");
   document.title = `${page.waiting ? `(${page.waiting}) ` : ""}${name} · Countersign`;
   const count = document.getElementById("waiting");
@@ -91,6 +92,15 @@ function show(page) {
   count.lastElementChild.textContent = page.waiting_label ? ` ${page.waiting_label}` : "";
   const reply = document.getElementById("reply");
   if (reply && page.placeholder) reply.placeholder = page.placeholder;
+}
+
+/** Scrolls a thread to its end, but not past the beginning of what waits for a decision. */
+export function toEnd(scroll) {
+  scroll.scrollTop = scroll.scrollHeight;
+  const waiting = scroll.querySelector(".card-pending");
+  if (waiting && waiting.getBoundingClientRect().top < scroll.getBoundingClientRect().top) {
+    waiting.scrollIntoView({ block: "start" });
+  }
 }
 
 /** Makes a region's blocks those of `html`, touching only what differs. */
@@ -166,7 +176,8 @@ function restore(block, kept) {
   return lost;
 }
 
-function touched(field) {
+/** Whether a person changed a field. */
+export function touched(field) {
   if (field.type === "radio" || field.type === "checkbox") return field.checked !== field.defaultChecked;
   if (field.tagName === "SELECT") return [...field.options].some((o) => o.selected !== o.defaultSelected);
   return field.value !== field.defaultValue;

@@ -1,5 +1,5 @@
 // Starts the page: forms and buttons send, regions keep themselves up to date.
-import { follow, refresh } from "./live.js";
+import { follow, refresh, toEnd } from "./live.js";
 import { sendForm, pressCard, submitCard } from "./send.js";
 
 document.addEventListener("submit", (event) => {
@@ -54,7 +54,8 @@ document.addEventListener(
     for (const other of more.closest(".card").querySelectorAll("details.card-more[open]")) {
       if (other !== more) other.open = false;
     }
-    more.querySelector("textarea, input, select")?.focus();
+    more.scrollIntoView({ block: "nearest" });
+    more.querySelector("textarea, input, select")?.focus({ preventScroll: true });
   },
   true,
 );
@@ -68,13 +69,7 @@ document.addEventListener("input", (event) => {
 });
 
 const scroll = document.getElementById("scroll");
-if (scroll) {
-  scroll.scrollTop = scroll.scrollHeight;
-  const waiting = scroll.querySelector(".card-pending");
-  if (waiting && waiting.getBoundingClientRect().top < scroll.getBoundingClientRect().top) {
-    waiting.scrollIntoView({ block: "start" });
-  }
-}
+if (scroll) toEnd(scroll);
 
 if (document.body.dataset.live) {
   follow();

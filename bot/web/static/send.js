@@ -1,5 +1,5 @@
 // Sends what people type and press. Nothing typed is lost: a form is emptied only after it was taken.
-import { refresh } from "./live.js";
+import { refresh, touched } from "./live.js";
 
 const words = document.body.dataset;
 
@@ -34,7 +34,17 @@ export async function sendForm(form) {
 
 /** A button of a card. */
 export function pressCard(button) {
+  const edited = button.closest(".card").querySelector("details.card-more-change form");
+  if (edited && ["approve", "always"].includes(button.dataset.verb) && [...edited.elements].some(isEdited)) {
+    edited.closest("details").open = true;
+    complain(button.closest(".block"), words.edited);
+    return;
+  }
   act(button, button, {});
+}
+
+function isEdited(field) {
+  return field.name && touched(field);
 }
 
 /** A form of a card: its fields go as they are. */
@@ -51,22 +61,29 @@ async function act(from, button, fields, form = null) {
   const url = inquiry ? `/cards/${inquiry}/${verb}` : `/t/${task}/${verb}`;
   const done = begin(card, button);
   const block = from.closest(".block");
-  for (const note of block.querySelectorAll(":scope > .note")) note.remove();
+  complain(block, "");
   try {
     await post(url, inquiry ? { revision: Number(revision), fields } : {});
     if (form) form.dataset.sent = "yes";
     await refresh();
   } catch (problem) {
-    const note = document.createElement("p");
-    note.className = "note";
-    note.setAttribute("role", "alert");
-    block.append(note);
-    say(note, problem.message, true);
-    note.scrollIntoView({ block: "nearest" });
+    complain(block, problem.message);
     if (problem.status === 403 || problem.status === 409 || problem.status === 410) await refresh();
   } finally {
     done();
   }
+}
+
+/** Says under a card what went wrong, in place of what was said there before. */
+function complain(block, text) {
+  for (const old of block.querySelectorAll(":scope > .note")) old.remove();
+  if (!text) return;
+  const note = document.createElement("p");
+  note.className = "note";
+  note.setAttribute("role", "alert");
+  block.append(note);
+  say(note, text, true);
+  note.scrollIntoView({ block: "nearest" });
 }
 
 function busy(element) {
