@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_runner.model import Inquiry
+from agent_runner.model import Inquiry, Verdict
 
 SYSTEM = """\
 You work inside Countersign: people ask for jobs in a chat thread, and some of your tool calls wait for a \
@@ -114,7 +114,8 @@ def asked_again(inquiry: Inquiry) -> str:
         return f"The request that had expired was asked again; again nobody answered. It did not run:\n{call}"
     if inquiry.run_allowed:
         return f"{decision.by.name} has now approved the request that had expired. Make this call:\n{call}"
-    return f"The request that had expired was asked again:\n{call}\n{rejected(inquiry)}"
+    words = conditions(inquiry) if decision.verdict is Verdict.CHANGE else rejected(inquiry)
+    return f"The request that had expired was asked again:\n{call}\n{words}"
 
 
 def taken_up_again(prompt: str) -> str:

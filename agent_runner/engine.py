@@ -78,6 +78,8 @@ BASE_ENVIRONMENT: Mapping[str, str] = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_AUTOUPDATER": "1",
+    # Every command starts in the workspace, as its card says, whatever an earlier one did with `cd`.
+    "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
     # Its memory would be a directory of this one turn.
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     # About 35 s of waits (measured); then the thread is told, and Retry goes on from there.

@@ -99,8 +99,9 @@ class Gate:
         self._closed = reason
 
     def reopen(self) -> None:
-        """Ends `close`."""
-        self._closed = ""
+        """Ends `close`, but never the closing after an alarm."""
+        if not self.alarmed:
+            self._closed = ""
 
     def allowed(self, tool_use_id: str) -> bool:
         """Whether this gate let that call through."""

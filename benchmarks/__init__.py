@@ -1,0 +1,1 @@
+"""Reports of speed and memory, as ratios; run by hand, never asserted."""

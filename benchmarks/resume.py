@@ -31,14 +31,14 @@ def model(request: Request) -> list[Any]:
     return [ToolUse(request.fresh_id(), "Bash", {"command": STAMP})]
 
 
-def bare(server: MessagesServer, folder: Path, environment: dict[str, str]) -> float:
+def bare(folder: Path, environment: dict[str, str]) -> float:
     """Seconds from the decision to resume to the tool's start, with nothing but the SDK."""
     folder.mkdir()
 
     async def run() -> float:
         verdict = ["defer"]
 
-        async def hook(data: Any, _id: str | None, _context: Any) -> dict[str, Any]:
+        async def hook(_data: Any, _id: str | None, _context: Any) -> dict[str, Any]:
             name = {"hookEventName": "PreToolUse", "permissionDecision": verdict[0]}
             return {"hookSpecificOutput": name}
 
@@ -121,7 +121,7 @@ def main() -> None:
         with Stack(folder, model_url=server.url) as stack:
             usable = time.perf_counter() - begun
             environment = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-ant-not-a-key"}
-            without = [bare(server, folder / f"bare-{i}", environment) for i in range(rounds)]
+            without = [bare(folder / f"bare-{i}", environment) for i in range(rounds)]
             pairs = [ours(stack) for _ in range(rounds)]
             answers = sorted([a for _, a in pairs] + clicks(stack, 50))
             waiting = processes_while_waiting(stack)

@@ -35,7 +35,7 @@ from agent_runner.model import (
 )
 from agent_runner.store import Changes, Snapshot, Store
 from bot.commands import Ask, AskedAgain, Chose, Retried, Said, Stopped
-from cards import replies, wording
+from cards import choices, replies, wording
 
 
 class Reply(Value):
@@ -84,7 +84,7 @@ class Handler:
             cwd=str(Path(workspace.path)),
             pool=workspace.pool,
             place=command.place or Place(platform=command.actor.platform, thread=task_id),
-            asked_by=command.actor,
+            asked_by=self._known(command.actor),
             text=text,
             created_at=now,
             updated_at=now,
@@ -171,6 +171,7 @@ class Handler:
         """
         task_id = self.store.inquiry(command.inquiry_id).task_id
         now = self.clock()
+        command = command.having(actor=self._known(command.actor))
         try:
             after, _ = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
         except NotAllowed as refused:
@@ -190,7 +191,15 @@ class Handler:
         else:
             tally = policy.tally(inquiry.votes, vote, inquiry.quorum)
             votes, decided = tally.votes, tally.decided
+            if votes == inquiry.votes and not decided:
+                return Changes()  # the same person, the same word again (B07)
         return lifecycle.decide(snap, inquiry.id, decision, votes=votes, decided=decided, now=now)
+
+    def _known(self, actor: Actor) -> Actor:
+        """The actor by their name in [people] today: one person's clicks on all platforms count once."""
+        name = policy.identify(self.config.people, actor.platform, actor.user_id, actor.tenant)
+        known: Actor = actor.having(person=name or actor.person)
+        return known
 
     def _may_decide(self, inquiry: Inquiry, actor: Actor) -> None:
         if policy.may_decide(
@@ -244,8 +253,11 @@ class Handler:
             raise FixInput("This is a question: answer it.", hint='Send verdict "answer" with answers.')
         if command.input is not None or command.conditions.strip():
             raise FixInput("Approve takes no changes.", hint='Send verdict "change" with them.')
-        if command.scope is not Scope.ONCE and inquiry.kind is not Kind.APPROVAL:
-            raise FixInput("Only a tool call can be approved for more than once.", hint="Leave out scope.")
+        if command.scope is not Scope.ONCE and not (choices.is_call(inquiry) and inquiry.quorum == 1):
+            raise FixInput(
+                "Only a tool call that one person can approve may be approved for more than once.",
+                hint="Leave out scope.",
+            )
 
     def _check_change(self, inquiry: Inquiry, command: Chose) -> None:
         if inquiry.kind is Kind.QUESTION:
@@ -261,11 +273,11 @@ class Handler:
             if not command.conditions.strip():
                 raise FixInput("What should change?", hint="Give an edited input, or conditions in words.")
             return
-        if inquiry.kind is Kind.PLAN:
-            raise FixInput("A plan is changed in words.", hint="Send conditions instead of an input.")
-        self._check_edited(inquiry, command.input)
+        if not choices.is_call(inquiry):
+            raise FixInput("This is changed in words.", hint="Send conditions instead of an input.")
+        self._check_edited(inquiry, command.input, command)
 
-    def _check_edited(self, inquiry: Inquiry, edited: dict[str, object]) -> None:
+    def _check_edited(self, inquiry: Inquiry, edited: dict[str, object], command: Chose) -> None:
         try:
             same = canonical(edited) == canonical(inquiry.tool_input)
         except (ValueError, TypeError) as error:
@@ -290,6 +302,24 @@ class Handler:
                 f"The edited call is forbidden by the policy (rule: {judgement.rule}).",
                 hint="Change it to something the policy allows.",
             )
+        self._may_decide_edited(inquiry, call, command.actor)
+
+    def _may_decide_edited(self, inquiry: Inquiry, call: policy.Call, actor: Actor) -> None:
+        """An edit must not move the call to where others would have had to decide."""
+        route = policy.route(self.config.policy, call)
+        allowed = policy.may_decide(
+            actor,
+            approvers=route.approvers,
+            requester_may_decide=route.requester_may_decide,
+            asked_by=inquiry.asked_by,
+            people=self.config.people,
+        )
+        if not allowed or route.quorum > 1:
+            names = policy.names_of(route.approvers, inquiry.asked_by, self.config.people)
+            raise FixInput(
+                "The edited call needs the approval of others.",
+                hint=f"Send it back with your words instead; these decide on it: {', '.join(names)}.",
+            )
 
     def _check_reject(self, _inquiry: Inquiry, command: Chose) -> None:
         if not command.reason.strip():
@@ -298,7 +328,9 @@ class Handler:
     def _check_answer(self, inquiry: Inquiry, command: Chose) -> None:
         if inquiry.kind is not Kind.QUESTION:
             raise FixInput("This is no question.", hint="Approve, change or reject it.")
-        asked = [str(q.get("question", "")) for q in inquiry.tool_input.get("questions", [])]
+        asked = [question.text for question in choices.questions(inquiry.tool_input)]
+        if not asked:  # then even no answer at all would be complete (A10)
+            raise FixInput("Its questions cannot be read.", hint="Reject it and say what you want.")
         answers = command.answers or {}
         missing = [q for q in asked if not answers.get(q, "").strip()]
         if missing:
@@ -353,8 +385,9 @@ class Handler:
 
     def _workspace(self, name: str) -> tuple[str, Workspace]:
         known = self.config.workspaces
-        if not name and known:
-            name = next(iter(known))
+        if not known:
+            raise FixInput("No workspace is configured.", hint="Add one under [workspaces].")
+        name = name or next(iter(known))
         if name not in known:
             raise FixInput(f"There is no workspace {name}.", hint=f"There are: {', '.join(known)}.")
         return name, known[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import fakeredis
@@ -33,3 +34,16 @@ def fake_redis() -> Redis:
     """An empty in-process Redis that runs scripts; answers in bytes, as the store wants."""
     client: Redis = fakeredis.FakeRedis(server=fakeredis.FakeServer())
     return client
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The system's Chromium. Without one its tests are skipped, but never in CI."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        missing = f"no browser: none of {', '.join(names)} is installed"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return found

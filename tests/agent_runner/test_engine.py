@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from datetime import timedelta
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import pytest
 
 from agent_runner.config import Config, Limits, Workspace
+from agent_runner.errors import FixInput
 from agent_runner.messages_request import HttpError, Request, Text, ToolUse
 from agent_runner.model import Execution, InquiryState, Kind, Scope, TaskState
-from agent_runner.policy import Policy
+from agent_runner.policy import Person, Policy, Route
 from tests.agent_runner.conftest import NewDesk
 from tests.fakes.desk import LIN, MEI, Desk
 from tests.fakes.scripts import WRITE, bash, in_order
@@ -327,7 +327,7 @@ def test_case_a06_a_missing_tool_server_loses_nothing(desk_with: NewDesk, tmp_pa
     assert (tmp_path / "out.txt").read_text() == "hi\n"
 
 
-MCP_SERVER = '''
+MCP_SERVER = """
 import json, sys
 def answer(id, result): print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
 for line in sys.stdin:
@@ -343,7 +343,7 @@ for line in sys.stdin:
         answer(m["id"], {"content": [{"type": "text", "text": "noted"}]})
     elif "id" in m:
         answer(m["id"], {})
-'''
+"""
 
 
 # --- stopping and time -------------------------------------------------------------------
@@ -444,7 +444,9 @@ def test_the_agent_sees_nothing_of_ours_in_its_environment(
     desk.choose(inquiry, "approve")
     seen = told(desk)
     assert "HOME=" in seen
-    assert [w for w in ("leak-me-not", "sk-ant-not-a-key", "REDIS", desk.runtime.redis_url) if w in seen] == []
+    assert [
+        w for w in ("leak-me-not", "sk-ant-not-a-key", "REDIS", desk.runtime.redis_url) if w in seen
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -546,4 +548,30 @@ def test_two_people_two_jobs_do_not_mix(desk_with: NewDesk) -> None:
     assert (desk.task(mine).state, desk.task(yours).state) == (TaskState.DONE, TaskState.WAITING)
     assert lines(desk) == ["done"]
     assert json.dumps(desk.pending(yours).tool_input) == json.dumps(WRITE)
-    assert os.listdir(desk.workspace) == ["out.txt"]
+    assert [file.name for file in desk.workspace.iterdir()] == ["out.txt"]
+
+
+def test_every_command_starts_in_the_workspace_its_card_names(desk_with: NewDesk) -> None:
+    """An earlier `cd` moves nothing: what is shown with a directory runs there."""
+    policy = Policy(allow=("Bash",))
+    desk = desk_with(
+        in_order(bash("mkdir -p sub && cd sub && pwd", "a"), bash("pwd", "b")), config=Config(policy=policy)
+    )
+    desk.ask("look")
+    desk.work()
+    assert desk.model.calls[-1].tool_results["b"].text == str(desk.workspace)
+
+
+def test_an_edit_into_the_hands_of_others_is_refused(desk_with: NewDesk) -> None:
+    """Editing a call into one that other people decide on is not a way around them."""
+    route = Route(match=("Bash(kubectl *)",), approvers=("group:oncall",))
+    people = {"lin": Person(accounts=("web:lin",), groups=("oncall",))}
+    config = Config(policy=Policy(routes=(route,)), people=people)
+    desk = desk_with(WRITES, config=config)
+    inquiry = desk.asked("write it")
+    with pytest.raises(FixInput) as refused:
+        desk.choose(inquiry, "change", input={"command": "kubectl delete ns prod"})
+    assert (refused.value.message, desk.pending(inquiry.task_id).id) == (
+        "The edited call needs the approval of others.",
+        inquiry.id,
+    )

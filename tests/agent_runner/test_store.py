@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import signal
 import tempfile
 import threading
 import time
@@ -44,8 +42,7 @@ from agent_runner.model import (
 )
 from agent_runner.registers import Lease, Registers
 from agent_runner.store import Store, connect, decode, encode
-from bot.embedded import EmbeddedRedis
-from tests.fakes.cutting import Cutting, cutting
+from tests.fakes.faults import Cutting, cutting, hung, private_redis
 from tests.fakes.values import KAI, LIN, MEI, NOW, a_decision, a_run, a_task, an_inquiry, at
 
 QUEUE = "test:queue"
@@ -387,56 +384,34 @@ def test_no_server_is_try_later(tmp_path: Path) -> None:
     assert caught.value.details == {"cause": "ConnectionError"}
 
 
-@pytest.fixture
-def private_server() -> Iterator[EmbeddedRedis]:
-    """A server of this test alone, to be stopped and continued."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        EmbeddedRedis(Path(folder) / "redis", path=os.environ.get("PATH", os.defpath)) as server,
-    ):
-        yield server
-
-
-@contextlib.contextmanager
-def hung(server: EmbeddedRedis) -> Iterator[None]:
-    """The server is there and says nothing."""
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-
-
-def test_case_e04_a_store_that_hangs_in_the_middle(private_server: EmbeddedRedis) -> None:
+def test_case_e04_a_store_that_hangs_in_the_middle() -> None:
     """Hung before the click, or between its read and its write: an answer within 1.5 s, and no double."""
-    store = shop(connect(private_server.url, patient=False))
-    a_waiting(store)
     took = []
-    for warm in (True, False):
-        client = store if warm else shop(connect(private_server.url, patient=False))
-        with hung(private_server):
-            began = time.monotonic()
-            with pytest.raises(TryLater):
-                approve(client)
-            took.append(time.monotonic() - began)
-    assert store.inquiry("i_1").open
+    with private_redis() as server:
+        store = shop(connect(server.url, patient=False))
+        a_waiting(store)
+        for client in (store, shop(connect(server.url, patient=False))):  # connected, and not yet
+            with hung(server):
+                began = time.monotonic()
+                with pytest.raises(TryLater):
+                    approve(client)
+                took.append(time.monotonic() - began)
+        assert store.inquiry("i_1").open
+        hanging = contextlib.ExitStack()
 
-    def hang(snap: Snapshot) -> Changes:
-        os.kill(private_server.pid, signal.SIGSTOP)
-        return lifecycle.decide(snap, "i_1", a_decision(), votes=(), decided=True, now=at(60))
+        def hang(snap: Snapshot) -> Changes:
+            hanging.enter_context(hung(server))
+            return lifecycle.decide(snap, "i_1", a_decision(), votes=(), decided=True, now=at(60))
 
-    began = time.monotonic()
-    try:
-        with pytest.raises(TryLater):
+        began = time.monotonic()
+        with hanging, pytest.raises(TryLater):
             store.transact("t_1", hang)
         took.append(time.monotonic() - began)
-    finally:
-        os.kill(private_server.pid, signal.SIGCONT)
-    with contextlib.suppress(AlreadyDecided):  # Redis may have found the words in its socket
-        approve(store)
+        with contextlib.suppress(AlreadyDecided):  # Redis may have found the words in its socket
+            approve(store)
+        assert [e.event for e in store.audit_of("t_1")] == [Event.TASK_ASKED, Event.DECIDED]
+        assert store.client.lrange(QUEUE, 0, -1) == [b"t_1 1 1", b"t_1 2 1"]
     assert max(took) < 1.5
-    assert [e.event for e in store.audit_of("t_1")] == [Event.TASK_ASKED, Event.DECIDED]
-    assert store.client.lrange(QUEUE, 0, -1) == [b"t_1 1 1", b"t_1 2 1"]
 
 
 # --- the fence -------------------------------------------------------------------------------

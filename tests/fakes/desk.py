@@ -17,9 +17,9 @@ from redis.client import Pipeline
 
 from agent_runner import lifecycle, policy
 from agent_runner.config import Config, Workspace
-from agent_runner.queues import fresh_id
 from agent_runner.messages_api import MessagesServer
 from agent_runner.model import Actor, Inquiry, Task, Verdict
+from agent_runner.queues import fresh_id
 from agent_runner.registers import Registers
 from agent_runner.store import Snapshot, Store, connect
 from agent_runner.turns import Runtime, TurnRunner
@@ -140,8 +140,9 @@ class Desk:
         """Claims the queued turn, starts its call, and is gone: what a killed worker leaves behind."""
         task_id, turn, attempt = self.queued.pop(0)
         now = self.now()
-        start = {"turn": turn, "attempt": attempt, "worker": "gone", "now": now}
-        self.store.transact(task_id, lambda snap: lifecycle.start(snap, **start))
+        self.store.transact(
+            task_id, lambda snap: lifecycle.start(snap, turn=turn, attempt=attempt, worker="gone", now=now)
+        )
         tool = inquiry.tool_use_id
         self.store.transact(task_id, lambda snap: lifecycle.dispatch(snap, inquiry.id, tool, now))
         self.store.transact(task_id, lambda snap: lifecycle.lost(snap, now))

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from agent_runner import audit
+from agent_runner.audit import Event
 from agent_runner.model import Failure
 from tests.bot.web.webdesk import LIN, MEI, QUESTIONS, WebDesk
 
@@ -480,7 +482,7 @@ def test_case_b06_two_deciders_at_once_make_one_decision(desk: WebDesk) -> None:
     assert (won[1].status_code, lost[1].status_code) == (200, 409)
     assert lost[1].json()["error"]["by"] == won[0]
     events = [entry.event for entry in desk.store.audit_of(inquiry.task_id)]
-    assert events.count("decided") == 1
+    assert events.count(Event.DECIDED) == 1
     assert desk.queued == [inquiry.task_id] * 2
 
 
@@ -629,8 +631,6 @@ def _all(client: httpx.Client, path: str, field: str) -> list[list[int]]:
 
 def test_the_record_can_be_verified_from_what_the_api_shows(desk: WebDesk) -> None:
     """Items hold exactly what their hash covers, so anybody can check the chain."""
-    from agent_runner import audit
-
     inquiry = desk.asked()
     with desk.client("lin") as client:
         client.post(f"/api/inquiries/{inquiry.id}/decision", json={"verdict": "reject", "reason": "no"})

@@ -7,14 +7,12 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
 import redis.asyncio
 from redis import Redis
 
-from bot.embedded import EmbeddedRedis
 from bot.web import events
 from bot.web.events import Feed, Listener, stream
 from tests.bot.web.webdesk import MEI, TOKENS, WebDesk
@@ -80,20 +78,16 @@ def test_a_server_that_stops_ends_the_streams(redis_url: str) -> None:
     thread.join()
 
 
-def test_a_feed_that_breaks_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_that_breaks_is_mended(desk: WebDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the store was away, listeners are told that anything may have changed, and hear on."""
-    import os
-
     monkeypatch.setattr(events, "RECONNECT", 0.05)
-    path = os.environ["PATH"]
-    with EmbeddedRedis(tmp_path, path=path) as store, WebDesk(store.url).serving() as desk:
-        with listening(desk) as lines:
-            with Redis.from_url(store.url) as admin:
-                admin.client_kill_filter(_type="normal", skipme=True)
-            assert heard(lines, 1) == [("resync", {"task": "", "what": "resync"})]
-            with desk.client() as client:
-                client.post("/api/tasks", json={"text": "go"})
-            assert heard(lines, 1) == [("task", {"task": "t_1", "what": "task"})]
+    with listening(desk) as lines:
+        with Redis.from_url(desk.redis_url) as admin:
+            admin.client_kill_filter(_type="normal", skipme=True)
+        assert heard(lines, 1) == [("resync", {"task": "", "what": "resync"})]
+        with desk.client() as client:
+            client.post("/api/tasks", json={"text": "go"})
+        assert heard(lines, 1) == [("task", {"task": "t_1", "what": "task"})]
 
 
 def test_a_slow_listener_holds_each_change_once() -> None:

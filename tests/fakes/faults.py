@@ -1,13 +1,18 @@
-"""A relay in front of Redis that cuts connections at a chosen command."""
+"""Redis that breaks: a relay that cuts connections at a chosen command, and a server that hangs."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from bot.embedded import EmbeddedRedis
 
 
 class Cutting:
@@ -79,3 +84,23 @@ def cutting(upstream_url: str, folder: Path) -> Iterator[Cutting]:
         yield relay
     finally:
         relay.close()
+
+
+@contextlib.contextmanager
+def private_redis() -> Iterator[EmbeddedRedis]:
+    """A real server for one test alone, which may hang it."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedRedis(Path(folder) / "redis", path=os.environ.get("PATH", os.defpath)) as server,
+    ):
+        yield server
+
+
+@contextlib.contextmanager
+def hung(server: EmbeddedRedis) -> Iterator[None]:
+    """For this long the server is there and says nothing."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
