@@ -175,9 +175,10 @@ class Gate:
         agent_id: str | None,
         call_digest: str,
     ) -> Ruling:
-        if self._closed:
-            return Ruling("deny", self._closed)
         inquiry = await self._ledger.find(tool_use_id, call_digest)
+        if self._closed:
+            # What is known about the call (refused, unknown, ...) is still what is told.
+            return Ruling("deny", (_refusal_words(inquiry) if inquiry else "") or self._closed)
         if inquiry is not None:
             return await self._decided(inquiry, tool_name, tool_input, tool_use_id, call_digest)
         if self._is_plan_file(tool_name, tool_input):

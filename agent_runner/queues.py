@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 from datetime import UTC, datetime, timedelta
 
+import psutil
 from redis import Redis
 from redis.client import Pipeline
 from rq import Queue, Worker
@@ -20,7 +22,7 @@ from agent_runner import leases, lifecycle
 from agent_runner.config import Config
 from agent_runner.model import Task, TaskState
 from agent_runner.registers import Registers
-from agent_runner.store import Store
+from agent_runner.store import Store, answering
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +71,12 @@ def open_store(client: Redis, config: Config) -> Store:
     return Store(client, enqueue=Enqueuer(client, config), policy_version=config.policy_version)
 
 
-def runners(client: Redis, pool: str | None = None) -> int:
-    """How many workers serve a pool, or all pools."""
-    if pool is not None:
-        return int(Worker.count(queue=queue_for(client, pool)))
-    return int(Worker.count(connection=client))
+@answering
+def runners(client: Redis) -> int:
+    """How many workers are alive. A dead one on another host is counted until its key is over."""
+    here = socket.gethostname()
+    found = Worker.all(connection=client)
+    return sum(w.hostname != here or psutil.pid_exists(int(w.pid or 0)) for w in found)
 
 
 def recover(store: Store, registers: Registers, enqueue: Enqueuer) -> list[str]:

@@ -69,6 +69,8 @@ class Receipt(Value):
     revision: int
     shown: str
     failures: int = 0
+    recorded: bool = True
+    """Whether it is on record that this was shown (False only for a request just posted)."""
 
 
 class Registers:

@@ -126,7 +126,8 @@ def bot(
 ) -> None:
     """Run the bot alone: page, API, and what keeps the threads up to date."""
     from bot import serve
-    from bot.up import address_of, admit, store_of
+    from bot.stores import store_of
+    from bot.up import address_of, admit
 
     with _plainly():
         settings = _read(state_dir, config_path, workspaces, host=host, port=port)
@@ -233,7 +234,7 @@ def token_command(
 
     from agent_runner.policy import identify
     from bot import serve
-    from bot.up import store_of
+    from bot.stores import store_of
 
     with _plainly():
         settings = _read(state_dir, config_path, workspaces)

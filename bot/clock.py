@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from agent_runner import lifecycle
-from agent_runner.errors import CountersignError
+from agent_runner.errors import CountersignError, TryLater
 from agent_runner.registers import Registers
 from agent_runner.store import Store
 
@@ -44,6 +44,8 @@ class Clock:
                 await asyncio.to_thread(self.tick)
             except CountersignError as error:
                 log.warning("the clock could not tick: %s", error)
+            except Exception:  # a clock that ends would let nothing expire any more
+                log.exception("the clock could not tick")
             await asyncio.sleep(TICK)
 
     def tick(self) -> None:
@@ -52,7 +54,12 @@ class Clock:
             return
         now = self._clock()
         for inquiry_id in self._store.due(now):
-            self._expire(inquiry_id, now)
+            try:
+                self._expire(inquiry_id, now)
+            except TryLater:
+                raise
+            except CountersignError:  # the others' time is over as well
+                log.exception("request %s could not be expired", inquiry_id)
         for task_id in self._recover():
             log.warning("task %s had lost its worker or its job; it was looked after", task_id)
 

@@ -113,21 +113,29 @@ class Courier:
             await self._bring(snap, post, receipts.get(post.key))
 
     async def _bring(self, snap: Snapshot, post: Post, receipt: Receipt | None) -> None:
-        shown = post.card.fingerprint
-        if receipt is not None and receipt.shown == shown:
-            return
-        client = self._clients[snap.task.place.platform]
-        if receipt is None:
-            message_id = await client.post(snap.task, post)
-        else:
-            message_id = receipt.message_id
-            await client.update(snap.task, message_id, post)
-        fresh = Receipt(key=post.key, message_id=message_id, revision=post.revision, shown=shown)
-        await asyncio.to_thread(self._registers.keep_receipt, snap.task.id, fresh)
-        if receipt is None and post.card.inquiry_id:
-            await self._record_shown(snap, post, shown)
+        if receipt is None or receipt.shown != post.card.fingerprint:
+            receipt = await self._show(snap.task, post, receipt)
+        if not receipt.recorded:
+            await self._record_shown(snap, post, receipt)
 
-    async def _record_shown(self, snap: Snapshot, post: Post, shown: str) -> None:
+    async def _show(self, task: Task, post: Post, receipt: Receipt | None) -> Receipt:
+        client = self._clients[task.place.platform]
+        if receipt is None:
+            message_id, recorded = await client.post(task, post), not post.card.inquiry_id
+        else:
+            message_id, recorded = receipt.message_id, receipt.recorded
+            await client.update(task, message_id, post)
+        fresh = Receipt(
+            key=post.key,
+            message_id=message_id,
+            revision=post.revision,
+            shown=post.card.fingerprint,
+            recorded=recorded,
+        )
+        await asyncio.to_thread(self._registers.keep_receipt, task.id, fresh)
+        return fresh
+
+    async def _record_shown(self, snap: Snapshot, post: Post, receipt: Receipt) -> None:
         """Puts on record where an inquiry was shown first, and a digest of what was shown."""
         inquiry = snap.inquiry(post.card.inquiry_id)
         note = Note(
@@ -136,11 +144,16 @@ class Courier:
             task_id=snap.task.id,
             inquiry_id=inquiry.id,
             digest=inquiry.digest,
-            details={"place": snap.task.place.model_dump(), "shown": shown, "revision": post.revision},
+            details={
+                "place": snap.task.place.model_dump(),
+                "shown": receipt.shown,
+                "revision": receipt.revision,
+            },
         )
         await asyncio.to_thread(
             self._store.transact, snap.task.id, lambda before: lifecycle.remark(before, note)
         )
+        await asyncio.to_thread(self._registers.keep_receipt, snap.task.id, receipt.having(recorded=True))
 
     def _put_off(self, task_id: str, failures: int) -> None:
         wait = PATIENCE[min(failures, len(PATIENCE)) - 1]

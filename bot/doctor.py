@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_runner.errors import FixConfiguration
-from bot.embedded import redis_address
 from bot.findings import Finding, Level, fail, ok, refuse_failures, warn
 from bot.settings import Settings
 from bot.storage_check import check_marker, check_storage, connect, ensure_marker, remembers
+from bot.stores import store_of
 
 __all__ = [
     "Finding",
@@ -136,15 +136,8 @@ def admit_storage(
 
 
 def _storage(settings: Settings, new_id: Callable[[], str]) -> Iterator[Finding]:
-    runtime = settings.environment.get("XDG_RUNTIME_DIR", "")
-    private = redis_address(
-        settings.redis_url,
-        settings.state_dir / "redis",
-        path=settings.environment.get("PATH", os.defpath),
-        runtime_dirs=[Path(runtime)] if runtime else [],
-    )
     try:
-        with private as url, connect(url) as client:
+        with store_of(settings) as url, connect(url) as client:
             yield from check_storage(client, external=bool(settings.redis_url), token=new_id())
             if remembers(settings.state_dir):  # a first look must not make the wrong Redis the known one
                 yield check_marker(client, settings.state_dir, new=new_id())

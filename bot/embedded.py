@@ -66,6 +66,8 @@ class EmbeddedRedis:
     server; those who attached lose it with its owner.
     """
 
+    what = "The store"
+
     def __init__(
         self,
         data_dir: Path,
@@ -115,6 +117,11 @@ class EmbeddedRedis:
     def alive(self) -> bool:
         """Whether the server answers now."""
         return self._running is not None and _answers(self._running)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server that this process started has ended by itself; `start` brings it back."""
+        return self._process is not None and self._process.poll() is not None
 
     @property
     def _up(self) -> _Running:
@@ -256,18 +263,6 @@ class EmbeddedRedis:
             f"The server's socket fits nowhere: its path may be {SOCKET_PATH_MAX} bytes long.",
             hint="Use a state directory with a shorter path.",
         )
-
-
-@contextmanager
-def redis_address(
-    configured_url: str, data_dir: Path, *, path: str, runtime_dirs: Sequence[Path] = ()
-) -> Iterator[str]:
-    """`configured_url` if there is one, else the address of a private server that lives in the block."""
-    if configured_url:
-        yield configured_url
-        return
-    with EmbeddedRedis(data_dir, path=path, runtime_dirs=runtime_dirs) as server:
-        yield server.url
 
 
 def _answers(running: _Running) -> bool:

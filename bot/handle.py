@@ -288,7 +288,7 @@ class Handler:
             new = edited.get(name, old)
             if type(new) is not type(old) and not (_number(new) and _number(old)):
                 raise FixInput(
-                    f"Field {name} must stay a {_json_type(old)}, not a {_json_type(new)}.",
+                    f"Field {name} must stay {_json_type(old)}, not {_json_type(new)}.",
                     hint="Keep each field's type.",
                 )
         if isinstance(edited.get("command"), str) and not str(edited["command"]).strip():
@@ -416,5 +416,5 @@ def _number(value: object) -> bool:
 
 
 def _json_type(value: object) -> str:
-    names = {str: "text", bool: "yes or no", dict: "object", list: "list", type(None): "null"}
-    return names.get(type(value), "number")
+    names = {str: "a text", bool: "a yes or no", dict: "an object", list: "a list", type(None): "null"}
+    return names.get(type(value), "a number")

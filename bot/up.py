@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, Self
 
 from agent_runner import config as configuration
 from agent_runner.errors import FixConfiguration, TryLater
@@ -20,10 +21,10 @@ from agent_runner.processes import die_with_parent
 from agent_runner.queues import runners
 from bot import serve
 from bot.doctor import admit_storage
-from bot.embedded import redis_address
 from bot.findings import Level
 from bot.private_files import lock, private_directory, write_private
 from bot.settings import Settings
+from bot.stores import private_store, store_of
 
 START_SECONDS = 30.0
 """How long the parts get to start (about 3 s on two cores)."""
@@ -31,7 +32,23 @@ START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 """How long running turns get to end after Ctrl-C; what is cut off goes on at the next start."""
 
+MIND_SECONDS = 0.5
+"""Time between two looks at the child processes."""
+
 Say = Callable[[str], None]
+
+
+class Child(Protocol):
+    """A process that is started again when it ends by itself."""
+
+    what: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ended by itself."""
+
+    def start(self) -> object:
+        """Starts it (again)."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +67,20 @@ class Address:
 def up(settings: Settings, *, say: Say, as_json: bool, flags: Sequence[str]) -> None:
     """Runs everything; `say` gets lines for the person. Raises `FixConfiguration` with the remedy."""
     private_directory(settings.state_dir)
-    with _alone(settings.state_dir), store_of(settings) as url, model_of(settings, say) as model:
+    with contextlib.ExitStack() as parts:
+        parts.enter_context(_alone(settings.state_dir))
+        store = None if settings.redis_url else parts.enter_context(private_store(settings))
+        url = store.url if store else settings.redis_url
+        model = parts.enter_context(model_of(settings, say))
         admit(settings, url, say)
         bot = serve.build(settings, url)
         listening = serve.listen(settings.host, settings.port)
         address = address_of(bot, listening.getsockname()[1])
         environment = {**settings.environment, **model, "REDIS_URL": url}
-        with _runner(flags, environment, settings.state_dir / "runner.log") as runner:
-            asyncio.run(_serve(bot, listening, runner, lambda: _ready(address, say, as_json)))
-            say("Stopping; running turns get a moment to end. Nothing is lost.")
+        runner = parts.enter_context(RunnerProcess(flags, environment, settings.state_dir / "runner.log"))
+        children = [child for child in (store, runner) if child]
+        asyncio.run(_serve(bot, listening, children, say, lambda: _ready(address, say, as_json)))
+        say("Stopping; running turns get a moment to end. Nothing is lost.")
 
 
 def address_of(bot: serve.Bot, port: int) -> Address:
@@ -98,39 +120,56 @@ def _ready(address: Address, say: Say, as_json: bool) -> None:
 
 
 async def _serve(
-    bot: serve.Bot, listening: socket.socket, runner: subprocess.Popen[bytes], ready: Callable[[], None]
+    bot: serve.Bot, listening: socket.socket, children: Sequence[Child], say: Say, ready: Callable[[], None]
 ) -> None:
-    stop = serve.stop_on_signals()
-    served = asyncio.Event()
-    announcing = asyncio.create_task(_announce(bot, served, runner, ready, stop))
+    stop, served = serve.stop_on_signals(), asyncio.Event()
+    others = [
+        asyncio.create_task(_announce(bot, served, ready, stop)),
+        asyncio.create_task(_mind(children, say)),
+    ]
     await serve.run(bot, listening, ready=served.set, stop=stop)
-    announcing.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await announcing
+    for other in others:
+        if not other.done():
+            other.cancel()
+    await asyncio.wait(others)
+    for other in others:
+        if not other.cancelled() and other.exception():
+            raise other.exception() or AssertionError
 
 
 async def _announce(
-    bot: serve.Bot,
-    served: asyncio.Event,
-    runner: subprocess.Popen[bytes],
-    ready: Callable[[], None],
-    stop: asyncio.Event,
+    bot: serve.Bot, served: asyncio.Event, ready: Callable[[], None], stop: asyncio.Event
 ) -> None:
     """Says "ready" when the page answers and a worker is there; stops everything if none comes."""
     await served.wait()
-    deadline = asyncio.get_running_loop().time() + START_SECONDS
-    while True:
-        with contextlib.suppress(TryLater):
-            if await asyncio.to_thread(runners, bot.store.client):
-                break
-        if runner.poll() is not None or asyncio.get_running_loop().time() > deadline:
-            stop.set()
-            raise FixConfiguration(
-                "The runner did not start.",
-                hint=f"Its last words are in {bot.settings.state_dir / 'runner.log'}.",
-            )
-        await asyncio.sleep(0.05)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while not await asyncio.to_thread(_workers, bot):  # noqa: ASYNC110  (another process's doing)
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        stop.set()
+        raise FixConfiguration(
+            "The runner did not start.",
+            hint=f"Its last words are in {bot.settings.state_dir / 'runner.log'}.",
+        ) from None
     ready()
+
+
+def _workers(bot: serve.Bot) -> int:
+    try:
+        return runners(bot.store.client)
+    except TryLater:
+        return 0
+
+
+async def _mind(children: Sequence[Child], say: Say) -> None:
+    """Starts again what ended by itself. From this, the main thread: children end with theirs."""
+    while True:
+        await asyncio.sleep(MIND_SECONDS)
+        for child in children:
+            if child.ended:
+                say(f"{child.what} ended by itself and is started again.")
+                child.start()
 
 
 def admit(settings: Settings, url: str, say: Say) -> None:
@@ -178,17 +217,6 @@ def _alone(state_dir: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def store_of(settings: Settings) -> Iterator[str]:
-    """The address of the store: the configured one, else the private one of the state directory."""
-    folders = [Path(p) for p in [settings.environment.get("XDG_RUNTIME_DIR", "")] if p]
-    path = settings.environment.get("PATH", os.defpath)
-    with redis_address(
-        settings.redis_url, settings.state_dir / "redis", path=path, runtime_dirs=folders
-    ) as url:
-        yield url
-
-
-@contextlib.contextmanager
 def model_of(settings: Settings, say: Say) -> Iterator[dict[str, str]]:
     """The environment that leads to the model: the real one, or the rehearsal's."""
     if not settings.rehearsal:
@@ -223,35 +251,50 @@ def rehearsal_process(environment: Mapping[str, str]) -> Iterator[str]:
         process.wait()
 
 
-@contextlib.contextmanager
-def _runner(
-    flags: Sequence[str], environment: dict[str, str], log: Path
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The runner in a process of its own, ended with its turns; its log is a file."""
-    with log.open("ab") as written:
-        process = subprocess.Popen(  # noqa: S603  (this program itself)
-            [sys.executable, "-m", "bot.cli", "runner", *flags],
-            env=environment,
-            stdout=written,
-            stderr=written,
-            preexec_fn=die_with_parent,
-            start_new_session=True,  # a Ctrl-C in the terminal is for us, who tell it in order
-        )
-    try:
-        yield process
-    finally:
-        _end(process)
+class RunnerProcess:
+    """The runner in a process of its own; its log is a file."""
 
+    what = "The runner"
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Warm first; after `STOP_SECONDS`, or on a second Ctrl-C, cold."""
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+    def __init__(self, flags: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self._command = [sys.executable, "-m", "bot.cli", "runner", *flags]
+        self._environment = environment
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    def start(self) -> Self:
+        """Starts it; from the main thread, with which it ends."""
+        with self._log.open("ab") as written:
+            self._process = subprocess.Popen(  # noqa: S603  (this program itself)
+                self._command,
+                env=self._environment,
+                stdout=written,
+                stderr=written,
+                preexec_fn=die_with_parent,
+                start_new_session=True,  # a Ctrl-C in the terminal is for us, who tell it in order
+            )
+        return self
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Warm first; after `STOP_SECONDS`, or on a second Ctrl-C, cold."""
+        process = self._process
+        if process is None:
+            return
         process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(3.0)
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    process.wait()
+        try:
+            process.wait(STOP_SECONDS)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(3.0)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait()

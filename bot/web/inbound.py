@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -293,14 +293,14 @@ def state(query: Mapping[str, str], kind: type[S]) -> S | None:
     return kind(value)
 
 
-def moment(query: Mapping[str, str], name: str) -> datetime | None:
-    """A time in ISO 8601; one without a zone is UTC."""
+def moment(query: Mapping[str, str], name: str, zone: tzinfo = UTC) -> datetime | None:
+    """A time in ISO 8601; one without a zone is in `zone`."""
     value = query.get(name, "")
     if not value:
         return None
     try:
         at = datetime.fromisoformat(value.replace(" ", "+"))
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        at = at if at.tzinfo else at.replace(tzinfo=zone)
         if at.timestamp() < 0:  # before 1970 the store's ids do not reach
             raise ValueError(value)
     except (ValueError, OverflowError):

@@ -127,6 +127,6 @@ def details(entry: Entry) -> str:
     return json.dumps(kept, indent=2, ensure_ascii=False)
 
 
-def tasks_of(entries: list[Entry]) -> Iterator[str]:
+def tasks_of(entries: Sequence[Entry]) -> Iterator[str]:
     """The tasks that a list of entries speaks of, each once."""
     yield from dict.fromkeys(entry.task_id for entry in entries)

@@ -128,8 +128,8 @@ def audit(service: Service, viewer: Viewer, query: Mapping[str, str]) -> Shown:
     wanted = record.Filter(
         task=query.get("task", "").strip(),
         actor=query.get("actor", "").strip(),
-        since=_local(service, query.get("since", "")),
-        until=_local(service, query.get("until", "")),
+        since=inbound.moment(query, "since", service.zone),
+        until=inbound.moment(query, "until", service.zone),
     )
     page: inbound.Page[Any]
     following: str | int | None
@@ -252,21 +252,14 @@ def _heading(viewer: Viewer, key: str) -> Block:
     return Block(key, fragment("heading.html", viewer.lang, text=words.text(viewer.lang, key)))
 
 
-def _local(service: Service, text: str) -> datetime | None:
-    """A time of a form's field, which is in the page's zone; what is no time filters nothing."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=service.zone)
-
-
 def _entries(service: Service, viewer: Viewer, found: Sequence[Entry]) -> list[dict[str, Any]]:
     numbers = record.numbers(service, found)
     when = _when(service, viewer)
+    titles = {task: title_of(service.store.task(task).text) for task in record.tasks_of(found)}
     return [
         {
             "entry": entry,
+            "title": titles[entry.task_id],
             "sentence": record.sentence(viewer.lang, entry, numbers),
             "when": when(entry.at),
             "input": record.shown_input(entry),

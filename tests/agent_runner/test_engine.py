@@ -539,6 +539,21 @@ def test_case_e01_a_started_call_is_never_run_again_by_itself(desk_with: NewDesk
     assert "may or may not have taken effect" in told(desk)
 
 
+def test_words_after_an_unknown_outcome_do_not_hide_it_from_the_model(desk_with: NewDesk) -> None:
+    """Going on with words instead of Retry: the model still hears that the call may have run."""
+    desk = desk_with(WRITES)
+    inquiry = desk.asked("write it")
+    desk.hold = True
+    desk.choose(inquiry, "approve")
+    desk.die_while_running(inquiry)
+    desk.hold = False
+    desk.say(inquiry.task_id, "it did run, I looked; go on")
+    desk.work()
+    assert (desk.task(inquiry.task_id).state, lines(desk)) == (TaskState.DONE, [])
+    heard = "\n".join(r.text for r in desk.model.calls[-1].tool_results.values())
+    assert ("may or may not have taken effect" in heard, "It did not run" in heard) == (True, False)
+
+
 def test_two_people_two_jobs_do_not_mix(desk_with: NewDesk) -> None:
     """Each task has its own session and its own request; deciding one leaves the other open."""
     desk = desk_with(WRITES)

@@ -20,7 +20,7 @@ from redis import Redis
 
 from agent_runner.errors import FixConfiguration
 from bot import embedded, redis_process
-from bot.embedded import SOCKET_PATH_MAX, EmbeddedRedis, redis_address
+from bot.embedded import SOCKET_PATH_MAX, EmbeddedRedis
 from bot.redis_binary import (
     AofLayout,
     Binary,
@@ -518,18 +518,3 @@ def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
     with pytest.raises(FixConfiguration, match=r"did not answer in 0\.2 s"):
         EmbeddedRedis(tmp_path / "data", path=str(binary.parent), start_seconds=0.2).start()
     assert [child for child in psutil.Process().children() if child.name() == "sleep"] == []
-
-
-def test_a_configured_address_is_used_as_it_is(tmp_path: Path) -> None:
-    """With an address given no server is started and no directory made."""
-    data = tmp_path / "redis"
-    with redis_address("redis://db.example:6379/3", data, path=PATH) as url:
-        assert url == "redis://db.example:6379/3"
-    assert not data.exists()
-
-
-def test_without_an_address_a_server_lives_as_long_as_the_block(tmp_path: Path) -> None:
-    """The address of a private server is given, and the server ends with the block."""
-    with redis_address("", tmp_path, path=PATH) as url, Redis.from_url(url) as client:
-        pid = client.info()["process_id"]
-    assert gone(pid)

@@ -228,6 +228,25 @@ def test_case_e03_a_killed_worker_parent_leaves_no_second_run(own: Stack) -> Non
     assert own.lines() == ["done"]
 
 
+def test_a_store_or_runner_that_ends_by_itself_is_started_again(own: Stack) -> None:
+    """Redis and the runner are killed: both come back, and the open request is decided as if nothing was."""
+    task_id = own.ask("write it")
+    inquiry = own.pending(task_id)
+    assert own.process is not None
+    for child in psutil.Process(own.process.pid).children():
+        child.kill()
+    until(lambda: _healthy(own), why="it did not recover")
+    assert own.decide(inquiry, "approve").status_code == 200
+    assert own.until_state(task_id, "done")["inquiries"][0]["execution"] == "finished"
+    assert own.lines() == ["done"]
+
+
+def _healthy(stack: Stack) -> bool:
+    with stack.http() as http:
+        told = http.get("/healthz").json()
+    return bool(told["ok"] and told["runners"])
+
+
 def test_stop_ends_a_running_call(own: Stack) -> None:
     """Stop while a command runs: it ends within seconds, and the task says stopped."""
     task_id = own.ask("slow")

@@ -220,11 +220,11 @@ def test_only_our_own_names_are_answered(shared: WebDesk, host: str, status: int
         ("/api/tasks", "no-store"),
         ("/nothing", "no-store"),
         ("/healthz", "no-store"),
-        ("/static/page.css", None),
-        ("/static/nothing.css", None),
+        ("/static/page.css", "no-cache"),
+        ("/static/nothing.css", "no-cache"),
     ],
 )
-def test_every_answer_carries_the_security_headers(shared: WebDesk, path: str, cache: str | None) -> None:
+def test_every_answer_carries_the_security_headers(shared: WebDesk, path: str, cache: str) -> None:
     """Nothing private is cached; no other origin's code, style or frame has a place here."""
     with shared.client() as client:
         got = client.get(path)

@@ -1,0 +1,463 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import fakeredis
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis import Redis
+from redis.client import Pipeline
+
+from agent_runner import lifecycle
+from agent_runner.aggregate import Changes
+from agent_runner.errors import CountersignError
+from agent_runner.model import Inquiry, Outcome, OutcomeKind, Place, Task
+from agent_runner.registers import Registers
+from agent_runner.store import Store
+from bot.courier import PATIENCE, Client, Courier
+from bot.web.client import WebClient
+from cards import compose
+from cards.model import Actions, Post
+from tests.fakes.values import LIN, MEI, NOW, a_decision, a_task, an_inquiry
+
+
+class Down(Exception):
+    """The platform did not take a message."""
+
+
+class Thread:
+    """A platform that keeps what it was sent; `plan` says of each send whether it fails, and how."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, Post] = {}
+        self.log: list[str] = []
+        self.plan: list[str] = []
+        self.down: set[str] = set()
+        self.arrived = asyncio.Event()
+
+    async def post(self, task: Task, post: Post) -> str:
+        """A new message; a platform without keys of ours makes a new one each time."""
+        message_id = f"m{len(self.shown) + 1}"
+        self._send("post", task, message_id, post)
+        return message_id
+
+    async def update(self, task: Task, message_id: str, post: Post) -> None:
+        """Another content for a message."""
+        self._send("update", task, message_id, post)
+
+    def _send(self, what: str, task: Task, message_id: str, post: Post) -> None:
+        how = self.plan.pop(0) if self.plan else "ok"
+        if how == "fails" or task.id in self.down:
+            self.log.append(f"failed {what} {task.id} {post.key}")
+            raise Down
+        self.shown[message_id] = post
+        self.log.append(f"{what} {task.id} {post.key}")
+        self.arrived.set()
+        if how == "no receipt":
+            raise Down  # it arrived, and the bot died or the answer was lost
+
+    def buttons(self, key: str) -> list[str]:
+        """What can be pressed on the message of that key that was updated last."""
+        cards = [post.card for post in self.shown.values() if post.key == key]
+        found = [e for e in cards[-1].elements if isinstance(e, Actions)]
+        return [str(b.verb) for e in found for b in e.buttons]
+
+
+class Office:
+    """A store, a courier and a thread; every look at the clock is a little later."""
+
+    def __init__(self, client: Redis | None = None) -> None:
+        self.client: Redis = client or fakeredis.FakeRedis(server=fakeredis.FakeServer())
+        self.store = Store(self.client, enqueue=self._enqueue)
+        self.registers = Registers(self.client)
+        self.thread = Thread()
+        self.clients: Mapping[str, Client] = {"web": self.thread}
+        self.time = NOW
+        self.broken_queue = False
+        self.courier = self.new_courier()
+
+    def _enqueue(self, _pipe: Pipeline, _task: Task) -> None:
+        if self.broken_queue:
+            raise RuntimeError("no queue")
+
+    def now(self) -> datetime:
+        """A millisecond later than the last time."""
+        self.time += timedelta(milliseconds=1)
+        return self.time
+
+    def new_courier(self) -> Courier:
+        """A courier that remembers nothing, as after a restart."""
+        self.courier = Courier(
+            self.store,
+            self.registers,
+            self.clients,
+            approver_names=lambda _: ("Lin",),
+            lang="en",
+            zone=UTC,
+            clock=self.now,
+        )
+        return self.courier
+
+    def task(self, task_id: str = "t_1", platform: str = "web") -> None:
+        """A running task."""
+        place = Place(platform=platform, thread=task_id)
+        now = self.now()
+        self.store.create(
+            a_task(id=task_id, state="running", place=place, created_at=now, updated_at=now),
+            messages=[],
+            notes=[],
+        )
+
+    def asks(self, *numbers: int, task_id: str = "t_1") -> None:
+        """The task's turn ends with these requests."""
+        asked = tuple(
+            an_inquiry(id=f"i_{n}", number=n, task_id=task_id, tool_use_id=f"u_{n}") for n in numbers
+        )
+        self.do(lambda s, now: lifecycle.complete(s, Outcome(kind=OutcomeKind.DEFERRED), asked, now), task_id)
+
+    def approves(self, number: int) -> None:
+        """Somebody approves."""
+        self.do(
+            lambda s, now: lifecycle.decide(
+                s, f"i_{number}", a_decision(at=now), votes=(), decided=True, now=now
+            )
+        )
+
+    def do(self, event: Callable[[Any, datetime], Changes], task_id: str = "t_1") -> None:
+        """Any other event."""
+        now = self.now()
+        self.store.transact(task_id, lambda s: event(s, now))
+
+    def look(self, times: int = 1) -> list[str]:
+        """Lets the courier look; what it sent."""
+        before = len(self.thread.log)
+        for _ in range(times):
+            asyncio.run(self.courier.reconcile_all())
+        return self.thread.log[before:]
+
+    def settle(self) -> list[str]:
+        """Lets it look until nothing is left to do."""
+        before = len(self.thread.log)
+        for _ in range(50):
+            self.look()
+            if not self.registers.dirty():
+                return self.thread.log[before:]
+            self.time += timedelta(seconds=PATIENCE[-1])
+        raise AssertionError("the courier does not come to rest")
+
+    def wanted(self, task_id: str = "t_1") -> dict[str, str]:
+        """What should be shown now: fingerprints by key."""
+        snap = self.store.snapshot(task_id)
+        names = {i.id: ("Lin",) for i in snap.inquiries}
+        posts = compose.posts(
+            snap.task, snap.inquiries, progress=None, lang="en", zone=UTC, now=self.time, approver_names=names
+        )
+        return {post.key: post.card.fingerprint for post in posts}
+
+    def recorded(self, task_id: str = "t_1") -> list[str]:
+        """The requests that are on record as shown."""
+        return [e.inquiry_id for e in self.store.audit_of(task_id) if e.event == "inquiry_shown"]
+
+
+def test_a_thread_shows_its_messages_in_order() -> None:
+    """Status first, then the requests as they were asked, then the result."""
+    office = Office()
+    office.task()
+    assert office.settle() == ["post t_1 status"]
+    office.asks(12, 13)
+    sent = office.settle()
+    assert [line for line in sent if "request" in line] == ["post t_1 request:12", "post t_1 request:13"]
+    assert sent[0] == "update t_1 status"
+    office.do(lambda s, now: lifecycle.stop(s, LIN, now))
+    ended = office.settle()
+    assert ended == [
+        "update t_1 status",
+        "update t_1 request:12",
+        "update t_1 request:13",
+        "post t_1 result:1",
+    ]
+    assert {post.key: post.card.fingerprint for post in office.thread.shown.values()} == office.wanted()
+
+
+def test_what_shows_the_stored_state_is_left_alone() -> None:
+    """Woken for nothing, or twice for one thing, the courier sends nothing."""
+    office = Office()
+    office.task()
+    office.asks(12)
+    office.settle()
+    for _ in range(3):
+        office.registers.mark_dirty("t_1", office.now())
+        assert office.look() == []
+    office.approves(12)
+    assert office.settle() == ["update t_1 status", "update t_1 request:12"]
+    office.new_courier()
+    office.registers.mark_dirty("t_1", office.now())
+    assert office.settle() == []
+
+
+def test_each_request_is_on_record_as_shown_once() -> None:
+    """Where, which revision, and a digest of the card that people saw first."""
+    office = Office()
+    office.task()
+    office.asks(12)
+    office.settle()
+    office.approves(12)
+    office.settle()
+    [entry] = [e for e in office.store.audit_of("t_1") if e.event == "inquiry_shown"]
+    first = office.thread.log.index("post t_1 request:12")
+    assert first > 0
+    assert (entry.inquiry_id, entry.digest) == ("i_12", an_inquiry().digest)
+    assert entry.details["place"] == {"platform": "web", "chat": "", "thread": "t_1"}
+    assert (entry.details["revision"], len(entry.details["shown"])) == (1, 64)
+
+
+def test_a_record_that_failed_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store went away between the post and its record: the next look records it, without a second post."""
+    office = Office()
+    office.task()
+    office.settle()
+    office.asks(12)
+    transact = office.store.transact
+
+    def away(*args: Any, **kwargs: Any) -> Any:
+        raise CountersignError("away")
+
+    monkeypatch.setattr(office.store, "transact", away)
+    assert office.look() == ["update t_1 status", "post t_1 request:12"]
+    assert office.recorded() == []
+    monkeypatch.setattr(office.store, "transact", transact)
+    sent = office.settle()
+    assert not [line for line in sent if line.startswith("post")]
+    assert office.recorded() == ["i_12"]
+
+
+def test_a_crash_between_a_post_and_its_receipt_shows_it_again_and_keeps_the_new_one() -> None:
+    """A message that nobody remembers may stand twice; it is never missing, and the last one is kept up to date."""
+    office = Office()
+    office.task()
+    office.settle()
+    office.asks(12)
+    office.thread.plan = ["ok", "no receipt"]
+    office.look()
+    office.new_courier()
+    office.settle()
+    assert [line for line in office.thread.log if line == "post t_1 request:12"] == [
+        "post t_1 request:12"
+    ] * 2
+    assert office.recorded() == ["i_12"]
+    office.approves(12)
+    office.settle()
+    assert office.thread.buttons("request:12") == []
+
+
+def test_on_the_web_page_a_crash_is_not_even_seen_twice() -> None:
+    """There the message's key is its id: posting it again is the same message at the same place."""
+    office = Office()
+    office.clients = {"web": WebClient(office.registers, office.now)}
+    office.new_courier()
+    office.task()
+    office.settle()
+    first = office.registers.posts("t_1")
+    office.client.delete(office.registers.keys.part("t_1", "posts"))
+    office.registers.mark_dirty("t_1", office.now())
+    office.settle()
+    assert office.registers.posts("t_1") == first
+
+
+def test_a_task_whose_messages_fail_waits_longer_and_longer() -> None:
+    """Retried after 1, 2, 5, 15, 60, 60 ... seconds, until it works; then without delay again."""
+    office = Office()
+    office.task()
+    office.thread.down = {"t_1"}
+    tries = []
+    for second in range(160):
+        office.time = NOW + timedelta(seconds=second, milliseconds=500)
+        if office.look():
+            tries.append(second)
+    assert [b - a for a, b in itertools.pairwise(tries)] == [1, 2, 5, 15, 60, 60]
+    office.thread.down = set()
+    office.time += timedelta(seconds=60)
+    assert office.look() == ["post t_1 status"]
+    office.asks(12)
+    assert office.look()[0] == "update t_1 status"
+
+
+@pytest.mark.parametrize("failing", [1, 150])
+def test_the_others_are_not_kept_waiting(failing: int) -> None:
+    """However many tasks cannot be posted to, a later one is posted at the next look."""
+    office = Office()
+    for n in range(failing):
+        office.task(f"t_bad{n}")
+        office.thread.down.add(f"t_bad{n}")
+    office.task("t_good")
+    assert office.look()[-1] == "post t_good status"
+    office.task("t_new")
+    assert office.look() == ["post t_new status"]
+
+
+def test_a_platform_that_is_off_keeps_only_its_own_waiting() -> None:
+    """A task of a platform that is not configured stays on the list; the rest goes on."""
+    office = Office()
+    office.task("t_off", platform="slack")
+    office.task("t_on")
+    assert office.look() == ["post t_on status"]
+    assert [task_id for task_id, _ in office.registers.dirty()] == ["t_off"]
+
+
+def test_case_c07_a_card_shows_what_is_stored_never_what_was_clicked() -> None:
+    """The store refused the decision: the card stays open. Once it is stored, the card says so."""
+    office = Office()
+    office.task()
+    office.asks(12)
+    office.settle()
+    before = office.thread.buttons("request:12")
+    assert "approve" in before
+    office.broken_queue = True
+    with pytest.raises(RuntimeError):
+        office.approves(12)
+    office.registers.mark_dirty("t_1", office.now())
+    assert office.settle() == []
+    assert office.thread.buttons("request:12") == before
+    office.broken_queue = False
+    office.approves(12)
+    office.settle()
+    assert office.thread.buttons("request:12") == []
+
+
+@pytest.mark.parametrize("end", ["approved", "expired", "stopped"])
+def test_case_c08_buttons_go_however_often_the_update_fails(end: str) -> None:
+    """A rate limit or an outage delays the update; it is tried until the buttons are gone."""
+    office = Office()
+    office.task()
+    office.asks(12)
+    office.settle()
+    if end == "approved":
+        office.approves(12)
+    elif end == "stopped":
+        office.do(lambda s, now: lifecycle.stop(s, LIN, now))
+    else:
+        office.time = NOW + timedelta(hours=9)
+        office.do(lambda s, now: lifecycle.expire(s, "i_12", now))
+    office.thread.plan = ["ok", "fails", "fails", "ok", "fails"]
+    office.settle()
+    assert [verb for verb in office.thread.buttons("request:12") if verb != "ask_again"] == []
+    assert {p.key: p.card.fingerprint for p in office.thread.shown.values()} == office.wanted()
+
+
+STEPS: dict[str, Callable[[Office], None]] = {
+    "ask": lambda o: o.asks(*(n := 12 + 2 * len(o.store.snapshot("t_1").inquiries), n + 1)),
+    "approve": lambda o: o.approves(_some(o).number),
+    "reject": lambda o: o.do(
+        lambda s, now: lifecycle.decide(
+            s, _some(o).id, a_decision("reject", reason="no", at=now), votes=(), decided=True, now=now
+        )
+    ),
+    "start": lambda o: o.do(
+        lambda s, now: lifecycle.start(s, turn=s.task.turn, attempt=s.task.attempt, worker="w", now=now)
+    ),
+    "done": lambda o: o.do(
+        lambda s, now: lifecycle.complete(s, Outcome(kind=OutcomeKind.DONE, result="ok"), (), now)
+    ),
+    "say": lambda o: o.do(lambda s, now: lifecycle.follow_up(s, "more", MEI, now)),
+    "stop": lambda o: o.do(lambda s, now: lifecycle.stop(s, LIN, now)),
+    "look": lambda o: o.look() and None,
+    "look twice": lambda o: o.look(2) and None,
+    "restart": lambda o: o.new_courier() and None,
+    "wake": lambda o: o.registers.mark_dirty("t_1", o.now()),
+    "a minute": lambda o: setattr(o, "time", o.time + timedelta(minutes=1)),
+}
+
+
+def _some(office: Office) -> Inquiry:
+    found = lifecycle.open_inquiries(office.store.snapshot("t_1").inquiries)
+    if not found:
+        raise CountersignError("nothing is open")
+    return found[-1]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.sampled_from(sorted(STEPS)), max_size=25),
+    st.lists(st.sampled_from(["ok", "ok", "fails", "no receipt"]), max_size=12),
+)
+def test_whatever_happens_in_the_end_the_thread_shows_the_stored_state(
+    steps: list[str], plan: list[str]
+) -> None:
+    """Any order of changes, looks, restarts and failures: at rest, what stands is what is stored.
+
+    A message is missing never, and doubled only if its receipt was lost.
+    """
+    office = Office()
+    office.task()
+    office.thread.plan = list(plan)
+    for step in steps:
+        try:
+            STEPS[step](office)
+        except CountersignError:
+            continue
+    office.settle()
+    wanted = office.wanted()
+    last = {post.key: post.card.fingerprint for post in office.thread.shown.values()}
+    receipts = office.registers.receipts("t_1")
+    assert {key: last[key] for key in wanted} == wanted
+    assert {key: receipts[key].shown for key in wanted} == wanted
+    doubled = len(office.thread.shown) - len({post.key for post in office.thread.shown.values()})
+    assert doubled <= plan.count("no receipt")
+    assert sorted(set(office.recorded())) == sorted(i.id for i in office.store.snapshot("t_1").inquiries)
+    assert len(office.recorded()) == len(set(office.recorded()))
+
+
+# --- the loop ----------------------------------------------------------------------------------
+
+
+def test_woken_it_looks_at_once_and_goes_on_after_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop survives a store that is away, and does not wait for its next round when woken."""
+    office = Office()
+    dirty, failures = office.registers.dirty, iter([True])
+
+    def away() -> list[tuple[str, bytes]]:
+        if next(failures, False):
+            raise CountersignError("away")
+        return dirty()
+
+    monkeypatch.setattr(office.registers, "dirty", away)
+
+    async def watch() -> None:
+        office.thread.arrived = asyncio.Event()
+        running = asyncio.create_task(office.courier.run(every=3600))
+        async with asyncio.timeout(5):
+            while next(failures, None) is not None:  # until the first look has failed
+                await asyncio.sleep(0)
+            await asyncio.to_thread(office.task)
+            while not office.thread.arrived.is_set():
+                office.courier.wake()
+                await asyncio.sleep(0.005)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(watch())
+    assert office.thread.log == ["post t_1 status"]
+
+
+def test_unwoken_it_looks_every_so_often() -> None:
+    """A wake-up that got lost costs one round."""
+    office = Office()
+
+    async def watch() -> None:
+        office.thread.arrived = asyncio.Event()
+        running = asyncio.create_task(office.courier.run(every=0.01))
+        async with asyncio.timeout(5):
+            await asyncio.to_thread(office.task)
+            await office.thread.arrived.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(watch())
+    assert office.thread.log == ["post t_1 status"]
