@@ -63,9 +63,10 @@ class MessagesServer:
     exception's text, and kept in `failures`.
     """
 
-    def __init__(self, script: Script, *, port: int = 0) -> None:
+    def __init__(self, script: Script, *, port: int = 0, listening: socket.socket | None = None) -> None:
         self._script = script
         self._port = port
+        self._given = listening
         self._lock = threading.Lock()
         self._requests: list[Request] = []
         self._failures: list[Exception] = []
@@ -102,7 +103,7 @@ class MessagesServer:
 
     def start(self) -> None:
         """Bind and serve. OSError when the port is taken, RuntimeError when it will not serve."""
-        self._socket = socket.create_server(("127.0.0.1", self._port))
+        self._socket = self._given or socket.create_server(("127.0.0.1", self._port))
         config = uvicorn.Config(
             self.app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
         )

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -165,12 +166,14 @@ def runner(
 
 @main.command()
 @click.option("--port", type=int, default=0, help="Port on loopback; 0 takes a free one.")
-def rehearsal(port: int) -> None:
+@click.option("--fd", type=int, default=None, hidden=True, help="An inherited socket that listens already.")
+def rehearsal(port: int, fd: int | None) -> None:
     """Serve the scripted model on loopback until ended (used when there is no API key)."""
     from agent_runner.messages_api import MessagesServer
     from agent_runner.rehearsal import rehearsal as script
 
-    with MessagesServer(script, port=port) as server:
+    listening = None if fd is None else socket.socket(fileno=fd)
+    with MessagesServer(script, port=port, listening=listening) as server:
         click.echo(server.url)
         sys.stdout.flush()
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
@@ -208,7 +211,7 @@ def decide(
 
 
 def _address(state_dir: Path, url: str | None, token: str | None) -> Any:
-    from bot.up import Address, known_address
+    from bot.address import Address, known_address
 
     if url and token:
         return Address(url.rstrip("/"), token)

@@ -15,7 +15,7 @@ import click
 import httpx
 
 from agent_runner.errors import CountersignError, FixConfiguration, TryLater
-from bot.up import Address
+from bot.address import Address
 
 LOOK_EVERY = 0.4
 """Seconds between two looks at the thread."""

@@ -8,18 +8,15 @@ import json
 import os
 import secrets
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, Self
 
 from agent_runner import config as configuration
 from agent_runner.errors import FixConfiguration, TryLater
-from agent_runner.processes import die_with_parent
 from agent_runner.queues import runners
 from bot import serve
+from bot.address import Address
+from bot.children import Child, RehearsalProcess, RunnerProcess
 from bot.doctor import admit_storage
 from bot.findings import Level
 from bot.private_files import lock, private_directory, write_private
@@ -29,39 +26,10 @@ from bot.stores import private_store, store_of
 START_SECONDS = 30.0
 """How long the parts get to start (about 3 s on two cores)."""
 
-STOP_SECONDS = 10.0
-"""How long running turns get to end after Ctrl-C; what is cut off goes on at the next start."""
-
 MIND_SECONDS = 0.5
 """Time between two looks at the child processes."""
 
 Say = Callable[[str], None]
-
-
-class Child(Protocol):
-    """A process that is started again when it ends by itself."""
-
-    what: str
-
-    @property
-    def ended(self) -> bool:
-        """Whether it ended by itself."""
-
-    def start(self) -> object:
-        """Starts it (again)."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a running bot is: what `ask` and `decide` read from the state directory."""
-
-    url: str
-    token: str
-
-    @property
-    def link(self) -> str:
-        """The page, signed in."""
-        return f"{self.url}/login?token={self.token}"
 
 
 def up(settings: Settings, *, say: Say, as_json: bool, flags: Sequence[str]) -> None:
@@ -71,14 +39,20 @@ def up(settings: Settings, *, say: Say, as_json: bool, flags: Sequence[str]) -> 
         parts.enter_context(_alone(settings.state_dir))
         store = None if settings.redis_url else parts.enter_context(private_store(settings))
         url = store.url if store else settings.redis_url
-        model = parts.enter_context(model_of(settings, say))
+        listening = parts.enter_context(serve.listen(settings.host, settings.port))
         admit(settings, url, say)
-        bot = serve.build(settings, url)
-        listening = serve.listen(settings.host, settings.port)
-        address = address_of(bot, listening.getsockname()[1])
+        rehearsal = rehearsal_of(settings, say)
+        model = rehearsal.model_environment if rehearsal else {}
         environment = {**settings.environment, **model, "REDIS_URL": url}
-        runner = parts.enter_context(RunnerProcess(flags, environment, settings.state_dir / "runner.log"))
-        children = [child for child in (store, runner) if child]
+        runner = RunnerProcess(
+            "runner", *flags, environment=environment, log=settings.state_dir / "runner.log"
+        )
+        for child in (rehearsal, runner):
+            if child:
+                parts.enter_context(child)
+        bot = serve.build(settings, url)
+        address = address_of(bot, listening.getsockname()[1])
+        children = [child for child in (store, rehearsal, runner) if child]
         asyncio.run(_serve(bot, listening, children, say, lambda: _ready(address, say, as_json)))
         say("Stopping; running turns get a moment to end. Nothing is lost.")
 
@@ -96,19 +70,6 @@ def address_of(bot: serve.Bot, port: int) -> Address:
     address = Address(settings.config.web.public_url or f"http://{shown}:{port}", token)
     write_private(settings.state_dir / "address", f"http://{shown}:{port}\n")
     return address
-
-
-def known_address(state_dir: Path) -> Address:
-    """Where the bot of this state directory is; raises `FixConfiguration` if none was started."""
-    try:
-        url = (state_dir / "address").read_text().strip()
-        token = (state_dir / "token").read_text().strip()
-    except OSError:
-        raise FixConfiguration(
-            f"No bot was started with {state_dir}.",
-            hint="Start one with `countersign up`, or give --url and --token.",
-        ) from None
-    return Address(url, token)
 
 
 def _ready(address: Address, say: Say, as_json: bool) -> None:
@@ -187,12 +148,13 @@ def run_runner(settings: Settings, *, pool: str, workers: int, say: Say) -> None
 
     private_directory(settings.state_dir)
     here = settings.config_path.parent if settings.config_path else Path()
-    with store_of(settings) as url, model_of(settings, say) as model:
+    rehearsal = rehearsal_of(settings, say)
+    with store_of(settings) as url, rehearsal or contextlib.nullcontext():
         admit(settings, url, say)
         runtime = Runtime(
             config=settings.config,
             redis_url=url,
-            model_environment={**settings.model_environment, **model},
+            model_environment=rehearsal.model_environment if rehearsal else settings.model_environment,
             environment=settings.agent_environment,
             scratch=settings.scratch,
             needs_approval=configuration.load_hook(settings.config, here),
@@ -216,85 +178,12 @@ def _alone(state_dir: Path) -> Iterator[None]:
         os.close(held)
 
 
-@contextlib.contextmanager
-def model_of(settings: Settings, say: Say) -> Iterator[dict[str, str]]:
-    """The environment that leads to the model: the real one, or the rehearsal's."""
+def rehearsal_of(settings: Settings, say: Say) -> RehearsalProcess | None:
+    """The rehearsal, not started yet, if there is no model to talk to; says so."""
     if not settings.rehearsal:
-        yield {}
-        return
+        return None
     say(
         "ANTHROPIC_API_KEY is not set: this is the rehearsal. A scripted model plays Claude, "
         "so that everything can be tried for free."
     )
-    with rehearsal_process(settings.environment) as url:
-        yield {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "rehearsal"}
-
-
-@contextlib.contextmanager
-def rehearsal_process(environment: Mapping[str, str]) -> Iterator[str]:
-    """A process that serves the scripted model; yields its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bot.cli", "rehearsal"],
-        stdout=subprocess.PIPE,
-        env=environment,
-        preexec_fn=die_with_parent,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdout is not None  # noqa: S101  (asked for above)
-        url = process.stdout.readline().decode().strip()
-        if not url:
-            raise FixConfiguration("The rehearsal did not start.", hint="Run `countersign rehearsal`.")
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
-
-
-class RunnerProcess:
-    """The runner in a process of its own; its log is a file."""
-
-    what = "The runner"
-
-    def __init__(self, flags: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        self._command = [sys.executable, "-m", "bot.cli", "runner", *flags]
-        self._environment = environment
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether it ended by itself."""
-        return self._process is not None and self._process.poll() is not None
-
-    def start(self) -> Self:
-        """Starts it; from the main thread, with which it ends."""
-        with self._log.open("ab") as written:
-            self._process = subprocess.Popen(  # noqa: S603  (this program itself)
-                self._command,
-                env=self._environment,
-                stdout=written,
-                stderr=written,
-                preexec_fn=die_with_parent,
-                start_new_session=True,  # a Ctrl-C in the terminal is for us, who tell it in order
-            )
-        return self
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        """Warm first; after `STOP_SECONDS`, or on a second Ctrl-C, cold."""
-        process = self._process
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(3.0)
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
+    return RehearsalProcess(settings.environment, settings.state_dir / "rehearsal.log")

@@ -40,7 +40,7 @@ class Thread:
     task: Task
     entries: tuple[Entry, ...]
     open_here: bool
-    """Whether a reply may answer an open request."""
+    """Whether this reader's reply may answer an open request."""
 
 
 def may_decide(service: Service, inquiry: Inquiry, actor: Actor) -> bool:
@@ -90,7 +90,8 @@ def read(service: Service, viewer: Viewer, task_id: str) -> Thread:
     lines = sorted([*_messages(messages, viewer, told), *cards], key=lambda entry: entry.at)
     if not snap.task.ended:
         lines.append(_status(service, viewer, snap))
-    return Thread(snap.task, tuple(lines), any(one.open for one in snap.inquiries))
+    answerable = any(one.open and may_decide(service, one, viewer.actor) for one in snap.inquiries)
+    return Thread(snap.task, tuple(lines), answerable)
 
 
 def _messages(messages: Sequence[Message], viewer: Viewer, told: set[str]) -> Iterator[Entry]:

@@ -572,6 +572,18 @@ def test_the_words_answered_are_in_the_language_asked_for(desk: WebDesk) -> None
     assert got.json() == {"reply": "reply.decided", "text": "请求 #1 已记录：已批准。"}
 
 
+def test_the_thread_as_numbered_lists(desk: WebDesk) -> None:
+    """What the terminal shows: every message with its key, revision and text."""
+    inquiry = desk.asked()
+    with desk.client() as client:
+        got = client.get(f"/api/tasks/{inquiry.task_id}/posts").json()
+    shown = [(item["key"], item["revision"]) for item in got["items"]]
+    assert (got["state"], shown) == ("waiting", [("status", 3), ("request:1", 1)])
+    lines = got["items"][1]["text"].splitlines()
+    assert "    make restart" in lines
+    assert [line for line in lines if line.lstrip().startswith("1 approve")]
+
+
 def test_stop_and_retry(desk: WebDesk) -> None:
     """Both are accepted where they make sense, and refused with 409 where not."""
     with desk.client() as client:

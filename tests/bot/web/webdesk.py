@@ -81,12 +81,11 @@ class WebDesk:
         self.redis_url, self.config = redis_url, config
         self.clock_now = NOW
         self.url = ""
-        self.queued: list[str] = []
         self._ids = itertools.count(1)
         client = connect(redis_url, patient=False)
         self.store = Store(
             client,
-            enqueue=lambda _pipe, task: self.queued.append(task.id),
+            enqueue=lambda pipe, task: pipe.rpush("queued", task.id),
             policy_version=config.policy_version,
         )
         self.registers = Registers(client)
@@ -97,6 +96,11 @@ class WebDesk:
         """Lets the two people in."""
         self.registers.keep_token(TOKENS["mei"], MEI)
         self.registers.keep_token(TOKENS["lin"], LIN)
+
+    @property
+    def queued(self) -> list[str]:
+        """The tasks whose turns were queued, in order: part of the same transaction as the change."""
+        return [item.decode() for item in self.store.client.lrange("queued", 0, -1)]
 
     def now(self) -> datetime:
         """The time: it stands still until `later`."""
