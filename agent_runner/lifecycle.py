@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from agent_runner import briefs
 from agent_runner.aggregate import Changes, Snapshot
@@ -48,6 +48,12 @@ from agent_runner.state import (
 MAX_ATTEMPTS = 3
 """How often a turn is started again by itself after its worker died, before a person is asked."""
 
+RETRIED_BY_ITSELF = frozenset({"mcp_server_missing"})
+"""Failures that heal without a person: nothing ran, and the same turn can be tried again (A06)."""
+
+RETRY_AFTER = tuple(timedelta(seconds=s) for s in (15, 30, 60, 120, 300))
+"""Waits before the tries after the first, second, ...; then only a person starts it again."""
+
 
 def start(snap: Snapshot, *, turn: int, attempt: int, worker: str, now: datetime) -> Changes:
     """Claims the queued turn. Answers whether it is ours: a job delivered twice finds it taken."""
@@ -76,7 +82,7 @@ def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: 
     elif outcome.kind is OutcomeKind.DONE:
         changes = _finished(task, outcome, now)
     else:
-        changes = _failed(task, outcome.failure or Failure(code="engine_failed", message="It failed."), now)
+        changes = _failed(task, outcome, now)
     return replace(changes, release_lease=True)
 
 
@@ -224,9 +230,14 @@ def follow_up(snap: Snapshot, text: str, by: Actor, now: datetime) -> Changes:
     return Changes(task=task, messages=(message,), notes=(note,), answer="queued")
 
 
-def retry(snap: Snapshot, by: Actor, now: datetime) -> Changes:
-    """Starts the turn that failed or got stuck once more. A call that may have run stays unrun."""
+def retry(snap: Snapshot, by: Actor | None, now: datetime) -> Changes:
+    """Starts the turn that failed or got stuck once more, for a person or (None) by the clock.
+
+    A call that may have run stays unrun.
+    """
     task = snap.task
+    if by is None and (task.retry_at is None or task.retry_at > now):
+        return Changes()
     if task.state not in (TaskState.FAILED, TaskState.STUCK):  # a running turn still has its worker
         raise WrongState(f"cannot retry while {task.state}", state=str(task.state))
     note = _note(Event.RETRIED, task, now, actor=by, details={"turn": task.turn})
@@ -278,7 +289,7 @@ def _touched(task: Task, now: datetime) -> Task:
 
 def _again(task: Task, now: datetime) -> Task:
     result: Task = _to(task, TaskEvent.REQUEUE, now).having(
-        attempt=task.attempt + 1, failure=None, stop_requested_by=None
+        attempt=task.attempt + 1, failure=None, stop_requested_by=None, retry_at=None
     )
     return result
 
@@ -294,6 +305,7 @@ def _continued(task: Task, prompt: str | None, now: datetime) -> Task:
         waiting_since=None,
         usage=_waited(task, now),
         stop_requested_by=None,
+        retry_at=None,
         failure=None,
         result=None,
     )
@@ -353,7 +365,13 @@ def _finished(task: Task, outcome: Outcome, now: datetime) -> Changes:
     return Changes(task=done, messages=said, notes=(_ended(done, now),))
 
 
-def _failed(task: Task, failure: Failure, now: datetime) -> Changes:
+def _failed(task: Task, outcome: Outcome, now: datetime) -> Changes:
+    failure = outcome.failure or Failure(code="engine_failed", message="It failed.")
+    if failure.code in RETRIED_BY_ITSELF and task.attempt <= len(RETRY_AFTER):
+        stuck = _to(task, TaskEvent.STICK, now).having(
+            failure=failure, retry_at=now + RETRY_AFTER[task.attempt - 1]
+        )
+        return Changes(task=stuck, notes=(_ended(stuck, now),))
     failed = _to(task, TaskEvent.FAIL, now).having(failure=failure)
     return Changes(task=failed, notes=(_ended(failed, now),))
 
@@ -363,7 +381,9 @@ def _stopped(snap: Snapshot, asked: tuple[Inquiry, ...], by: Actor | None, now: 
     opened = (*(i for i in snap.inquiries if i.open), *asked)
     gone = tuple(i.having(state=move(INQUIRY, i.state, InquiryEvent.WITHDRAW)) for i in opened)
     notes = tuple(_inquiry_note(Event.WITHDRAWN, i, now, by, "") for i in gone)
-    task = _to(snap.task, TaskEvent.STOP, now).having(usage=_waited(snap.task, now), waiting_since=None)
+    task = _to(snap.task, TaskEvent.STOP, now).having(
+        usage=_waited(snap.task, now), waiting_since=None, retry_at=None
+    )
     return Changes(task=task, inquiries=gone, notes=(*notes, _ended(task, now)))
 
 

@@ -175,6 +175,8 @@ class Task(Value):
     waiting_since: AwareDatetime | None = None
     follow_ups: tuple[FollowUp, ...] = ()
     stop_requested_by: Actor | None = None
+    retry_at: AwareDatetime | None = None
+    """When the clock starts the stuck turn again by itself."""
     result: str | None = None
     failure: Failure | None = None
     usage: Usage = Usage()

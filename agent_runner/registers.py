@@ -246,6 +246,11 @@ class Registers:
         return bool(self.client.set(f"{self.keys.prefix}seen:{what}", 1, nx=True, ex=seconds))
 
 
+def connect_feed(url: str) -> AsyncRedis:
+    """A connection for `Registers.changes`; the caller closes it."""
+    return redis.asyncio.Redis.from_url(url)
+
+
 def new_lease_token() -> str:
     """A token nobody can guess."""
     return secrets.token_hex(16)

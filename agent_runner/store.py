@@ -258,6 +258,10 @@ class Store:
 
     def _index_task(self, pipe: Pipeline, before: Task | None, task: Task) -> None:
         keys = self.keys
+        if task.retry_at is not None:
+            pipe.zadd(keys.retry, {task.id: task.retry_at.timestamp()})
+        elif before is not None and before.retry_at is not None:
+            pipe.zrem(keys.retry, task.id)
         if before is None or before.state is not task.state:
             if before is None:
                 pipe.zadd(keys.tasks, {task.id: task.number})
@@ -392,6 +396,12 @@ class Store:
     def due(self, now: datetime) -> tuple[str, ...]:
         """Ids of the open inquiries whose time is over."""
         ids = self.client.zrangebyscore(self.keys.expiry, "-inf", now.timestamp())
+        return tuple(_text(i) for i in ids)
+
+    @answering
+    def due_retries(self, now: datetime) -> tuple[str, ...]:
+        """Ids of the stuck tasks that are to be tried again by now."""
+        ids = self.client.zrangebyscore(self.keys.retry, "-inf", now.timestamp())
         return tuple(_text(i) for i in ids)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from agent_runner import engine, lifecycle, policy
 from agent_runner.config import Config
 from agent_runner.digest import digest
+from agent_runner.engine_setup import TurnSpec
 from agent_runner.errors import LostLease, TryLater
 from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
 from agent_runner.leases import my_lease
@@ -142,11 +143,11 @@ class TurnRunner:
         watch.ledger = ledger
         return ledger
 
-    def _spec(self, snap: Snapshot) -> engine.TurnSpec:
+    def _spec(self, snap: Snapshot) -> TurnSpec:
         task, config = snap.task, self.runtime.config
         asked = [i.tool_use_id for i in snap.inquiries if i.tool_use_id]
         cli = {"cli_path": self.runtime.cli_path} if self.runtime.cli_path else {}
-        return engine.TurnSpec(
+        return TurnSpec(
             cwd=task.cwd,
             session_id=task.session_id,
             prompt=task.prompt,

@@ -1,4 +1,4 @@
-"""What happens by time alone: expiry, and turns whose worker is gone. One leader at a time."""
+"""What happens by time alone: expiry, retries, turns whose worker is gone. One leader at a time."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ class Clock:
                 raise
             except CountersignError:  # the others' time is over as well
                 log.exception("request %s could not be expired", inquiry_id)
+        for task_id in self._store.due_retries(now):
+            self._store.transact(task_id, lambda snap: lifecycle.retry(snap, None, now))
         for task_id in self._recover():
             log.warning("task %s had lost its worker or its job; it was looked after", task_id)
 

@@ -13,13 +13,12 @@ from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
 
-import redis.asyncio
 import uvicorn
 
 from agent_runner import config as configuration
 from agent_runner import queues
 from agent_runner.errors import FixConfiguration
-from agent_runner.registers import Registers
+from agent_runner.registers import Registers, connect_feed
 from agent_runner.store import Store, connect
 from bot.clock import Clock
 from bot.courier import Courier
@@ -128,7 +127,7 @@ def _service(bot: Bot) -> Service:
         config=settings.config,
         clock=_now,
         runners=lambda: queues.runners(bot.store.client),
-        async_redis=lambda: redis.asyncio.Redis.from_url(bot.redis_url),
+        async_redis=lambda: connect_feed(bot.redis_url),
         version=version("countersign"),
         zone=_zone(),
         allowed_hosts=tuple(h for h in (*LOCAL_HOSTS, settings.host, host) if h),
@@ -138,7 +137,7 @@ def _service(bot: Bot) -> Service:
 async def _feed(bot: Bot, courier: Courier) -> None:
     """Wakes the courier on every change; what is missed while the store is away it finds itself."""
     while True:
-        client = redis.asyncio.Redis.from_url(bot.redis_url)
+        client = connect_feed(bot.redis_url)
         try:
             after = await asyncio.to_thread(bot.registers.last_change)
             async for _task, what in bot.registers.changes(client, after):

@@ -108,6 +108,9 @@ def result_card(task: Task, *, lang: str, zone: tzinfo, now: datetime) -> Card:
         parts.append(_result(task, lang))
     parts += _failure(task, lang)
     if task.state in (TaskState.FAILED, TaskState.STUCK):
+        if task.retry_at is not None:
+            at = Reader(lang, zone, now).time(task.retry_at)
+            parts.append(Paragraph(text=wording.line(lang, "result.retry_at", time=at)))
         parts += _ways_on(task, lang)
     parts.append(Footer(text=wording.as_line(Reader(lang, zone, now).time(task.updated_at))))
     return _card(task, lang, _headline(task, lang), _accounts(task, lang), parts)

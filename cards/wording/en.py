@@ -154,6 +154,7 @@ WORDS: Mapping[str, str] = {
     "result.stopped_by": "Stopped by {who} after {duration}",
     "result.stuck": "Stuck after {duration}: it needs a person to go on",
     "result.silent": "The agent ended without a report.",
+    "result.retry_at": "It is tried again by itself at {time}.",
     "ended.done": "done",
     "ended.failed": "failed",
     "ended.stopped": "stopped",

@@ -148,6 +148,7 @@ WORDS: Mapping[str, str] = {
     "result.stopped_by": "{who} さんが停止、所要 {duration}",
     "result.stuck": "行き詰まりました。所要 {duration}、続けるには人の指示が必要です",
     "result.silent": "エージェントは報告を書かずに終了しました。",
+    "result.retry_at": "{time} に自動で再試行します。",
     "ended.done": "完了",
     "ended.failed": "失敗",
     "ended.stopped": "停止",

@@ -147,6 +147,7 @@ WORDS: Mapping[str, str] = {
     "result.stopped_by": "{who} 已将其停止，用时 {duration}",
     "result.stuck": "卡住了，用时 {duration}，需要有人处理才能继续",
     "result.silent": "智能体结束时没有写报告。",
+    "result.retry_at": "将于 {time} 自动重试。",
     "ended.done": "已完成",
     "ended.failed": "已失败",
     "ended.stopped": "已停止",

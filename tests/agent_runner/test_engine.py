@@ -305,7 +305,7 @@ def test_case_a05_a_missing_workspace_is_told_once_and_can_be_retried(desk_with:
 
 
 def test_case_a06_a_missing_tool_server_loses_nothing(desk_with: NewDesk, tmp_path: Any) -> None:
-    """An MCP server that is down at the resume: said by name; with it back, Retry makes the call."""
+    """An MCP server that is down at the resume: said by name, and tried again by itself until it is back."""
     server = tmp_path / "server.py"
     server.write_text(MCP_SERVER.replace("LOG", str(tmp_path / "out.txt")))
     mcp = {"notes": {"type": "stdio", "command": shutil.which("python3"), "args": [str(server)]}}
@@ -319,9 +319,13 @@ def test_case_a06_a_missing_tool_server_loses_nothing(desk_with: NewDesk, tmp_pa
     desk.choose(inquiry, "approve")
     task = desk.task(inquiry.task_id)
     assert task.failure is not None
-    assert (task.failure.code, "notes" in task.failure.message) == ("mcp_server_missing", True)
+    assert (task.state, task.failure.code) == (TaskState.STUCK, "mcp_server_missing")
+    assert "notes" in task.failure.message
+    desk.tick()
+    assert desk.queued == []
     (tmp_path / "gone.py").rename(server)
-    desk.say(task.id, "retry")
+    desk.later(timedelta(seconds=15))
+    desk.tick()
     desk.work()
     assert desk.task(task.id).state is TaskState.DONE
     assert (tmp_path / "out.txt").read_text() == "hi\n"
@@ -373,7 +377,7 @@ def test_case_b11_expiry_is_no_refusal_and_b12_can_be_asked_again(desk_with: New
     desk = desk_with(script)
     inquiry = desk.asked("write it")
     desk.later(timedelta(hours=9))
-    desk.expire(inquiry)
+    desk.tick()
     desk.work()
     assert "Nobody answered" in told(desk)
     assert "Rejected" not in told(desk)

@@ -23,6 +23,7 @@ from agent_runner.queues import fresh_id
 from agent_runner.registers import Registers
 from agent_runner.store import Snapshot, Store, connect
 from agent_runner.turns import Runtime, TurnRunner
+from bot.clock import Clock
 from bot.commands import Ask, AskedAgain, Chose, Said, Stopped
 from bot.handle import Handler
 
@@ -60,6 +61,7 @@ class Desk:
         self.handler = Handler(
             self.store, self.config, needs_approval=needs_approval, clock=self.now, new_id=fresh_id
         )
+        self.clock = Clock(self.store, self.registers, recover=list, clock=self.now)
         self.runtime = Runtime(
             config=self.config,
             redis_url=redis_url,
@@ -127,10 +129,9 @@ class Desk:
         """Stops a task."""
         return self.handler.stop(Stopped(actor=by, task_id=task_id))
 
-    def expire(self, inquiry: Inquiry) -> None:
-        """What the clock does when an inquiry's time is over."""
-        now = self.now()
-        self.store.transact(inquiry.task_id, lambda snap: lifecycle.expire(snap, inquiry.id, now))
+    def tick(self) -> None:
+        """What the clock does now."""
+        self.clock.tick()
 
     def ask_again(self, inquiry: Inquiry, *, by: Actor = MEI) -> Inquiry:
         """Asks an expired request again."""

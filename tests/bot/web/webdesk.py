@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import redis.asyncio
 import uvicorn
+from redis.client import Pipeline
 
 from agent_runner import lifecycle
 from agent_runner.config import Config, Workspace
@@ -27,6 +28,7 @@ from agent_runner.model import (
     Outcome,
     OutcomeKind,
     Progress,
+    Task,
     TurnUsage,
 )
 from agent_runner.people import Person
@@ -44,6 +46,7 @@ NOW = datetime(2026, 3, 2, 14, 0, tzinfo=UTC)
 MEI = Actor(platform="web", user_id="mei", name="mei")
 LIN = Actor(platform="web", user_id="lin", name="lin", person="lin")
 TOKENS = {"mei": "mei-token", "lin": "lin-token"}
+QUEUE = "test:queued"
 KINDS = {"AskUserQuestion": Kind.QUESTION, "ExitPlanMode": Kind.PLAN}
 CONFIG = Config(
     workspaces={"ops": Workspace(path="/srv/ops"), "docs": Workspace(path="/srv/docs")},
@@ -85,7 +88,7 @@ class WebDesk:
         client = connect(redis_url, patient=False)
         self.store = Store(
             client,
-            enqueue=lambda pipe, task: pipe.rpush("queued", task.id),
+            enqueue=_enqueue,
             policy_version=config.policy_version,
         )
         self.registers = Registers(client)
@@ -100,7 +103,7 @@ class WebDesk:
     @property
     def queued(self) -> list[str]:
         """The tasks whose turns were queued, in order: part of the same transaction as the change."""
-        return [item.decode() for item in self.store.client.lrange("queued", 0, -1)]
+        return [item.decode() for item in self.store.client.lrange(QUEUE, 0, -1) if isinstance(item, bytes)]
 
     def now(self) -> datetime:
         """The time: it stands still until `later`."""
@@ -236,6 +239,10 @@ class WebDesk:
         """The clock closes an inquiry whose time is over."""
         now = self.now()
         self.store.transact(inquiry.task_id, lambda snap: lifecycle.expire(snap, inquiry.id, now))
+
+
+def _enqueue(pipe: Pipeline, task: Task) -> None:
+    pipe.rpush(QUEUE, task.id)
 
 
 def _used(cost: float) -> TurnUsage:
