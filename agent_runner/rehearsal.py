@@ -86,7 +86,7 @@ def rehearsal(request: Request) -> Answer:
         for use in request.tool_uses_since_prompt
     ]
     talk = Talk(request, job, language_of(job), made)
-    return Answer(story_of(talk)(talk), input_tokens=len(request.text) // 4 + 1, output_tokens=60)
+    return Answer(story_of(talk)(talk), input_tokens=0, output_tokens=0)  # it costs nothing, and says so
 
 
 def language_of(text: str) -> Language:

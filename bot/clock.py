@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from agent_runner import lifecycle
@@ -53,18 +53,24 @@ class Clock:
         if not self._registers.lead("clock", self._me, LEAD_MS):
             return
         now = self._clock()
-        for inquiry_id in self._store.due(now):
-            try:
-                self._expire(inquiry_id, now)
-            except TryLater:
-                raise
-            except CountersignError:  # the others' time is over as well
-                log.exception("request %s could not be expired", inquiry_id)
-        for task_id in self._store.due_retries(now):
-            self._store.transact(task_id, lambda snap: lifecycle.retry(snap, None, now))
+        self._each(self._store.due(now), lambda inquiry_id: self._expire(inquiry_id, now))
+        self._each(self._store.due_retries(now), lambda task_id: self._retry(task_id, now))
         for task_id in self._recover():
             log.warning("task %s had lost its worker or its job; it was looked after", task_id)
+
+    def _each(self, ids: Iterable[str], do: Callable[[str], None]) -> None:
+        """Does it for each; one that cannot be done does not keep the others waiting."""
+        for found in ids:
+            try:
+                do(found)
+            except TryLater:
+                raise
+            except CountersignError:
+                log.exception("the time of %s has come, but it could not be looked after", found)
 
     def _expire(self, inquiry_id: str, now: datetime) -> None:
         inquiry = self._store.inquiry(inquiry_id)
         self._store.transact(inquiry.task_id, lambda snap: lifecycle.expire(snap, inquiry_id, now))
+
+    def _retry(self, task_id: str, now: datetime) -> None:
+        self._store.transact(task_id, lambda snap: lifecycle.retry(snap, None, now))

@@ -19,7 +19,7 @@ INPUT = "input."
 """Prefix of the names of inputs that edit a field."""
 LONGEST_EDIT = 2_000_000
 """Characters of an edited value; generous for a file, small for a worker's memory."""
-_LONG = 60
+_LONG = 40
 """Characters from which a text gets an input of several lines."""
 
 

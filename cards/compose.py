@@ -84,7 +84,8 @@ def inquiry_card(
     if inquiry.agent_words.strip():
         label = wording.line(lang, "label.agent")
         parts.append(Quote(label=label, text=Theirs(raw=inquiry.agent_words), small=True))
-    parts += (_vote(vote.verdict, vote.by.name, reader.time(vote.at), lang) for vote in inquiry.votes)
+    if inquiry.quorum > 1:  # of one vote, the outcome says all
+        parts += (_vote(v.verdict, v.by.name, reader.time(v.at), lang) for v in inquiry.votes)
     if not inquiry.open:
         parts += outcomes.elements(inquiry, reader, followed_by=followed_by)
     if can_decide is not False and not followed_by:

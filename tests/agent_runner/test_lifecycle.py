@@ -52,6 +52,8 @@ DONE = Outcome(kind=OutcomeKind.DONE, result="All pods are ready.", usage=USED)
 CALL = DeferredCall(tool_use_id="toolu_1", tool_name="Bash", tool_input=COMMAND)
 DEFERRED = Outcome(kind=OutcomeKind.DEFERRED, deferred=CALL, usage=USED)
 FAILED = Outcome(kind=OutcomeKind.FAILED, failure=Failure(code="watchdog", message="Too long."), usage=USED)
+SERVER = Failure(code="mcp_server_missing", message="Away.")
+MISSING = Outcome(kind=OutcomeKind.FAILED, failure=SERVER, usage=USED)
 STOPPED = Outcome(kind=OutcomeKind.STOPPED, usage=USED)
 LATER = FollowUp(text="and the cache pods", by=MEI, at=NOW)
 
@@ -239,6 +241,70 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
             "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
             "notes": ["task_ended"],
             "release_lease": True,
+        },
+    ),
+    "failed for want of a tool server": (
+        Snapshot(a_task(state="running", attempt=2)),
+        lambda s: lifecycle.complete(s, MISSING, (), at(60)),
+        {
+            "task": {
+                "state": "stuck",
+                "failure": SERVER.model_dump(),
+                "retry_at": "2026-03-02T14:01:30Z",
+            },
+            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
+            "notes": ["task_ended"],
+            "release_lease": True,
+        },
+    ),
+    "failed for want of a tool server too often": (
+        Snapshot(a_task(state="running", attempt=6)),
+        lambda s: lifecycle.complete(s, MISSING, (), at(60)),
+        {
+            "task": {"state": "failed", "failure": SERVER.model_dump()},
+            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
+            "notes": ["task_ended"],
+            "release_lease": True,
+        },
+    ),
+    "retried by the clock": (
+        Snapshot(a_task(state="stuck", attempt=2, failure=SERVER, retry_at=at(60))),
+        lambda s: lifecycle.retry(s, None, at(60)),
+        {
+            "task": {"state": "queued", "attempt": 3, "failure": None, "retry_at": None},
+            "notes": ["retried"],
+            "enqueue": True,
+            "answer": "started",
+        },
+    ),
+    "not yet by the clock": (
+        Snapshot(a_task(state="stuck", failure=SERVER, retry_at=at(61))),
+        lambda s: lifecycle.retry(s, None, at(60)),
+        {},
+    ),
+    "never by the clock": (
+        Snapshot(a_task(state="stuck", failure=SERVER)),
+        lambda s: lifecycle.retry(s, None, at(60)),
+        {},
+    ),
+    "stopped while it waits for a tool server": (
+        Snapshot(a_task(state="stuck", failure=SERVER, retry_at=at(90))),
+        EVENTS["stop"],
+        {
+            "task": {"state": "stopped", "retry_at": None},
+            "notes": ["stop_requested by Lin", "task_ended"],
+            "answer": "stopped",
+        },
+    ),
+    "words while it waits for a tool server": (
+        Snapshot(a_task(state="stuck", failure=SERVER, retry_at=at(90))),
+        EVENTS["follow_up"],
+        {
+            "task": {"state": "queued", "turn": 2, "prompt": "go on", "failure": None, "retry_at": None},
+            "messages": ["user: go on"],
+            "notes": ["follow_up by Lin: go on"],
+            "enqueue": True,
+            "answer": "started",
         },
     ),
     "done, but a call never ended": (
@@ -736,7 +802,7 @@ class AnyOrder(RuleBasedStateMachine):
         turn, attempt = self.jobs[which % len(self.jobs)]
         self.do(lambda s: lifecycle.start(s, turn=turn, attempt=attempt, worker="w", now=self.now))
 
-    @rule(outcome=st.sampled_from([DONE, FAILED, STOPPED]))
+    @rule(outcome=st.sampled_from([DONE, FAILED, MISSING, STOPPED]))
     def complete(self, outcome: Outcome) -> None:
         self.do(lambda s: lifecycle.complete(s, outcome, (), self.now), ends_turn=True)
 
@@ -809,7 +875,7 @@ class AnyOrder(RuleBasedStateMachine):
         if self.do(lambda s: lifecycle.follow_up(s, text, by, self.now)) is not None:
             self.said.append(text)
 
-    @rule(by=PEOPLE)
+    @rule(by=st.sampled_from([MEI, LIN, None]))
     def retry(self, by: Any) -> None:
         self.do(lambda s: lifecycle.retry(s, by, self.now))
 
@@ -884,6 +950,11 @@ class AnyOrder(RuleBasedStateMachine):
         assert (task.waiting_since is not None) == (task.state is TaskState.WAITING)
         so_far = self.now - task.waiting_since if task.waiting_since else timedelta()
         assert task.usage.waiting_ms + so_far / timedelta(milliseconds=1) == self.waited_ms
+
+    @invariant()
+    def only_a_stuck_task_is_retried_by_itself(self) -> None:
+        task = self.snap.task
+        assert task.retry_at is None or task.state is TaskState.STUCK
 
     @invariant()
     def an_ended_task_says_how(self) -> None:

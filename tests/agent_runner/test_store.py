@@ -30,6 +30,7 @@ from agent_runner.errors import (
     TryLater,
 )
 from agent_runner.model import (
+    Failure,
     Inquiry,
     InquiryState,
     Message,
@@ -463,6 +464,13 @@ def test_the_last_write_of_a_turn_gives_its_lease_back(store: Store) -> None:
 STEPS: dict[str, Callable[[Snapshot, int], Changes]] = {
     "start": lambda s, n: lifecycle.start(s, turn=s.task.turn, attempt=s.task.attempt, worker="w", now=at(n)),
     "done": lambda s, n: lifecycle.complete(s, Outcome(kind=OutcomeKind.DONE, result="r"), (), at(n)),
+    "missing": lambda s, n: lifecycle.complete(
+        s,
+        Outcome(kind=OutcomeKind.FAILED, failure=Failure(code="mcp_server_missing", message="Away.")),
+        (),
+        at(n),
+    ),
+    "retry": lambda s, n: lifecycle.retry(s, LIN, at(n)),
     "defer": lambda s, n: lifecycle.complete(
         s,
         Outcome(kind=OutcomeKind.DEFERRED),
@@ -517,6 +525,7 @@ def test_indexes_agree_with_states_whatever_happens(steps: list[tuple[str, str]]
         found = store.list_inquiries(kind, after=-1, limit=99)
         assert list(found) == [i for i in inquiries if i.state is kind], kind
     assert list(store.list_inquiries(None, after=-1, limit=99)) == inquiries
+    assert set(store.due_retries(at(10**6))) == {t.id for t in tasks if t.retry_at}
     waiting = {i.id for i in inquiries if i.open}
     assert set(store.due(at(10**6))) == waiting
     expiry: Any = store.client.zrange(store.keys.expiry, 0, -1, withscores=True)

@@ -148,6 +148,26 @@ def test_one_that_cannot_expire_does_not_keep_the_others(
     assert "i_gone" in caplog.text
 
 
+def test_case_a06_what_heals_by_itself_is_tried_again_at_its_time(wall: Wall) -> None:
+    """A turn that waits for a tool server starts again when its wait is over, once."""
+    failure = {"code": "mcp_server_missing", "message": "Away."}
+    stuck = a_task(state="stuck", failure=failure, retry_at=at(15))
+    wall.store.create(stuck, messages=[], notes=[])
+    wall.store.create(a_task(id="t_2", number=2, state="stuck", failure=failure), messages=[], notes=[])
+    wall.registers.client.zadd(wall.registers.keys.retry, {"t_gone": NOW.timestamp()})
+    wall.jobs.clear()
+    clock = wall.clock()
+    for seconds in (14.9, 15, 16):
+        wall.time = at(seconds)
+        clock.tick()
+        wall.jobs.append(f"until {seconds}")
+    assert wall.jobs == ["until 14.9", "t_1", "until 15", "until 16"]
+    task = wall.store.task("t_1")
+    assert (task.state, task.attempt, task.retry_at) == (TaskState.QUEUED, 2, None)
+    assert [(str(e.event), e.actor) for e in wall.store.audit_of("t_1")] == [("retried", None)]
+    assert wall.recovered == ["one"] * 3
+
+
 @pytest.mark.parametrize(
     "trouble",
     [TryLater("away"), RedisConnectionError("away"), ValueError("odd")],
