@@ -241,7 +241,8 @@ def test_each_request_is_on_record_as_shown_once() -> None:
     assert (entry.details["revision"], len(entry.details["shown"])) == (1, 64)
 
 
-def test_a_crash_between_the_receipt_and_the_record_is_made_up_for() -> None:
+@pytest.mark.parametrize("meanwhile", ["nothing", "approved"])
+def test_a_crash_between_the_receipt_and_the_record_is_made_up_for(meanwhile: str) -> None:
     """The bot dies before it is on record that people saw the request: the next one records it."""
     office = Office()
     office.task()
@@ -250,6 +251,8 @@ def test_a_crash_between_the_receipt_and_the_record_is_made_up_for() -> None:
     office.thread.plan = ["ok", "crash later"]
     assert office.look() == ["update t_1 status", "post t_1 request:12"]
     assert office.recorded() == []
+    if meanwhile == "approved":
+        office.approves(12)
     assert not [line for line in office.settle() if line.startswith("post")]
     assert office.recorded() == ["i_12"]
 
