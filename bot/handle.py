@@ -16,26 +16,23 @@ from pydantic import Field
 from agent_runner import lifecycle, policy
 from agent_runner.audit import Event, Note
 from agent_runner.config import Config, Workspace
-from agent_runner.digest import SHORT, canonical
-from agent_runner.errors import CountersignError, FixInput, NotAllowed, ShowAgain
+from agent_runner.errors import CountersignError, FixInput, NotAllowed
 from agent_runner.model import (
     Actor,
-    Decision,
     Inquiry,
-    Kind,
     Message,
     Place,
     Role,
     RunOptions,
-    Scope,
     Task,
     Value,
     Verdict,
     Vote,
 )
 from agent_runner.store import Changes, Snapshot, Store
+from bot.checks import Checks
 from bot.commands import Ask, AskedAgain, Chose, Retried, Said, Stopped
-from cards import choices, replies, wording
+from cards import replies, wording
 
 
 class Reply(Value):
@@ -66,7 +63,7 @@ class Handler:
     ) -> None:
         self.store = store
         self.config = config
-        self.needs_approval = needs_approval
+        self._checks = Checks(config, needs_approval)
         self.clock = clock
         self.new_id = new_id
 
@@ -183,8 +180,7 @@ class Handler:
         inquiry = snap.inquiry(command.inquiry_id)
         self._may_decide(inquiry, command.actor)
         lifecycle.still_open(inquiry, now)
-        self._saw_this(inquiry, command)
-        decision = self._decision(inquiry, command, now)
+        decision = self._checks.decision(inquiry, command, now)
         vote = Vote(by=command.actor, at=now, verdict=decision.verdict)
         if decision.verdict in (Verdict.REJECT, Verdict.ANSWER):
             votes, decided = (*inquiry.votes, vote), True  # one person's no is enough
@@ -220,124 +216,6 @@ class Handler:
     def approver_names(self, inquiry: Inquiry) -> tuple[str, ...]:
         """The people and groups who may decide, as a reader knows them."""
         return policy.names_of(inquiry.approvers, inquiry.asked_by, self.config.people)
-
-    def _saw_this(self, inquiry: Inquiry, command: Chose) -> None:
-        """What the person saw must be what is stored (B08)."""
-        seen = command.digest.lower()
-        if seen and (len(seen) < SHORT or not inquiry.digest.startswith(seen)):
-            raise ShowAgain(
-                "What you saw is not what is asked now; nothing was decided.",
-                hint="Look at the request again and decide on what it shows.",
-                digest=inquiry.digest,
-            )
-        if command.revision is not None and command.revision > inquiry.revision:
-            raise ShowAgain("This button belongs to another version of the request.", hint="Look again.")
-
-    def _decision(self, inquiry: Inquiry, command: Chose, now: datetime) -> Decision:
-        check = _CHECKS[command.verdict]
-        check(self, inquiry, command)
-        answers = command.answers if command.verdict is Verdict.ANSWER else None
-        return Decision(
-            verdict=command.verdict,
-            by=command.actor,
-            at=now,
-            reason=command.reason.strip(),
-            conditions=command.conditions.strip(),
-            input=command.input if command.verdict is Verdict.CHANGE else None,
-            answers=answers,
-            scope=command.scope,
-        )
-
-    def _check_approve(self, inquiry: Inquiry, command: Chose) -> None:
-        if inquiry.kind is Kind.QUESTION:
-            raise FixInput("This is a question: answer it.", hint='Send verdict "answer" with answers.')
-        if command.input is not None or command.conditions.strip():
-            raise FixInput("Approve takes no changes.", hint='Send verdict "change" with them.')
-        if command.scope is not Scope.ONCE and not (choices.is_call(inquiry) and inquiry.quorum == 1):
-            raise FixInput(
-                "Only a tool call that one person can approve may be approved for more than once.",
-                hint="Leave out scope.",
-            )
-
-    def _check_change(self, inquiry: Inquiry, command: Chose) -> None:
-        if inquiry.kind is Kind.QUESTION:
-            raise FixInput("This is a question: answer it.", hint='Send verdict "answer" with answers.')
-        if inquiry.quorum > 1:
-            raise FixInput(
-                f"Request #{inquiry.number} needs {inquiry.quorum} people to approve the same thing.",
-                hint="Reject it with your words instead; the revised call is shown to all again.",
-            )
-        if command.scope is not Scope.ONCE:
-            raise FixInput("A changed call can only be approved once.", hint="Leave out scope.")
-        if command.input is None:
-            if not command.conditions.strip():
-                raise FixInput("What should change?", hint="Give an edited input, or conditions in words.")
-            return
-        if not choices.is_call(inquiry):
-            raise FixInput("This is changed in words.", hint="Send conditions instead of an input.")
-        self._check_edited(inquiry, command.input, command)
-
-    def _check_edited(self, inquiry: Inquiry, edited: dict[str, object], command: Chose) -> None:
-        try:
-            same = canonical(edited) == canonical(inquiry.tool_input)
-        except (ValueError, TypeError) as error:
-            raise FixInput(f"The edited input is not JSON: {error}.", hint="Correct it.") from None
-        if same:
-            raise FixInput("The input is unchanged.", hint="Approve it as it is, or change something.")
-        for name, old in inquiry.tool_input.items():
-            new = edited.get(name, old)
-            if type(new) is not type(old) and not (_number(new) and _number(old)):
-                raise FixInput(
-                    f"Field {name} must stay {_json_type(old)}, not {_json_type(new)}.",
-                    hint="Keep each field's type.",
-                )
-        if isinstance(edited.get("command"), str) and not str(edited["command"]).strip():
-            raise FixInput("The command is empty.", hint="Reject the request if nothing should run.")
-        call = policy.Call(
-            tool_name=inquiry.tool_name, tool_input=edited, cwd=inquiry.cwd, workspace=inquiry.workspace
-        )
-        judgement = policy.judge(self.config.policy, call, needs_approval=self.needs_approval)
-        if judgement.effect == "deny":
-            raise FixInput(
-                f"The edited call is forbidden by the policy (rule: {judgement.rule}).",
-                hint="Change it to something the policy allows.",
-            )
-        self._may_decide_edited(inquiry, call, command.actor)
-
-    def _may_decide_edited(self, inquiry: Inquiry, call: policy.Call, actor: Actor) -> None:
-        """An edit must not move the call to where others would have had to decide."""
-        route = policy.route(self.config.policy, call)
-        allowed = policy.may_decide(
-            actor,
-            approvers=route.approvers,
-            requester_may_decide=route.requester_may_decide,
-            asked_by=inquiry.asked_by,
-            people=self.config.people,
-        )
-        if not allowed or route.quorum > 1:
-            names = policy.names_of(route.approvers, inquiry.asked_by, self.config.people)
-            raise FixInput(
-                "The edited call needs the approval of others.",
-                hint=f"Send it back with your words instead; these decide on it: {', '.join(names)}.",
-            )
-
-    def _check_reject(self, _inquiry: Inquiry, command: Chose) -> None:
-        if not command.reason.strip():
-            raise FixInput("Why not? A reason is needed.", hint="The agent reads it word for word.")
-
-    def _check_answer(self, inquiry: Inquiry, command: Chose) -> None:
-        if inquiry.kind is not Kind.QUESTION:
-            raise FixInput("This is no question.", hint="Approve, change or reject it.")
-        asked = [question.text for question in choices.questions(inquiry.tool_input)]
-        if not asked:  # then even no answer at all would be complete (A10)
-            raise FixInput("Its questions cannot be read.", hint="Reject it and say what you want.")
-        answers = command.answers or {}
-        missing = [q for q in asked if not answers.get(q, "").strip()]
-        if missing:
-            raise FixInput(f"Not answered yet: {'; '.join(missing)}", hint="Answer every question.")
-        unknown = [q for q in answers if q not in asked]
-        if unknown:
-            raise FixInput(f"Not asked: {'; '.join(unknown)}", hint=f"The questions are: {'; '.join(asked)}")
 
     def ask_again(self, command: AskedAgain) -> Inquiry:
         """Opens a fresh inquiry for an expired one's call (B12)."""
@@ -401,20 +279,3 @@ def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
         details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
         return Reply(key="reply.voted", details=details)
     return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{verdict}"})
-
-
-_CHECKS: dict[Verdict, Callable[[Handler, Inquiry, Chose], None]] = {
-    Verdict.APPROVE: Handler._check_approve,
-    Verdict.CHANGE: Handler._check_change,
-    Verdict.REJECT: Handler._check_reject,
-    Verdict.ANSWER: Handler._check_answer,
-}
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _json_type(value: object) -> str:
-    names = {str: "a text", bool: "a yes or no", dict: "an object", list: "a list", type(None): "null"}
-    return names.get(type(value), "a number")

@@ -132,8 +132,8 @@ def _diff(element: Diff) -> Markup:
             parts.append(tag(_TAG[part.op], kind, block(part.text)))
         else:
             parts.append(tag(_TAG[part.op], kind, escape(_SIGN[part.op]), block(part.text)) + "\n")
-    kind = "diff card-diff-words" if element.by_words else "diff"
-    return _labelled(kind, element.label, _pre(element.label, *parts))
+    shape = "diff card-diff-words" if element.by_words else "diff"
+    return _labelled(shape, element.label, _pre(element.label, *parts))
 
 
 def _fields(element: Fields) -> Markup:

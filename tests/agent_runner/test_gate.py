@@ -494,7 +494,7 @@ ERRORS = (
     KeyError("x"),
     TimeoutError(),
     RecursionError(),
-    ValueError("\ud800"),
+    ValueError("%s {}"),
     OSError(5, "io"),
 )
 SCENES = st.sampled_from(
