@@ -55,7 +55,7 @@ def expired(inquiry: Inquiry) -> str:
     )
 
 
-def withdrawn() -> str:
+def withdrawn(_inquiry: Inquiry | None = None) -> str:
     """The task was stopped while the call waited."""
     return f"Withdrawn: the job was stopped while this call waited. It did not run. {NO_WORKAROUND}"
 
@@ -66,6 +66,14 @@ def unknown() -> str:
         "Outcome unknown: this call was started before, the worker stopped, and it may or may not have "
         "taken effect. It is not run again by itself. Check the present state with read-only steps and "
         "report it."
+    )
+
+
+def ran_already() -> str:
+    """The call was approved once, and ran to its end once."""
+    return (
+        "Not run again: this call was approved for one run, and that run ended. Its result is in the "
+        "conversation or in the report of the person who asked. If it is needed once more, make a new call."
     )
 
 

@@ -123,6 +123,7 @@ class _Turn:
         self.began = time.monotonic()
         self.last_sign = self.began
         self.started = False
+        self.replaying = False
         self.words = ""
         self.streamed: dict[str, dict[str, Any]] = {}
         self.main_calls = 0
@@ -158,6 +159,8 @@ class _Turn:
             prompt = briefs.taken_up_again("continue")
         elif prompt is not None and known and spec.attempt > 1:
             prompt = briefs.taken_up_again(prompt)
+        elif prompt is not None and not known and spec.opening not in ("", prompt):
+            prompt = f"{spec.opening}\n\n{prompt}"  # the first turn failed before it was on any transcript
         await self.transcripts.ensure_loadable(spec.cwd, spec.session_id)
         return await self._converse(known=known, pending=pending, prompt=prompt)
 
@@ -188,7 +191,9 @@ class _Turn:
                 if prompt is not None:
                     # Words follow: the call that waited is closed first, and starts nothing new.
                     self.gate.close(briefs.withdrawn())
+                self.replaying = True
                 await self._listen(client)
+                self.replaying = False
                 self.gate.reopen()
             if prompt is not None:
                 await client.query(prompt)
@@ -230,8 +235,11 @@ class _Turn:
         now = time.monotonic()
         if await self.should_stop():
             raise _Stopped
-        first_sign = self.spec.connect_seconds if not self.started else self.spec.idle_seconds
-        if now - self.last_sign > max(first_sign, 1.0):
+        # A replayed call that asks nobody and says nothing is a hang (E5); one that was asked about
+        # may be a command that runs for many minutes without a message.
+        replaying = self.replaying and not self.started and not self.gate.asked
+        patience = self.spec.first_sign_seconds if replaying else self.spec.idle_seconds
+        if now - self.last_sign > patience:
             raise _Watchdog(f"The agent gave no sign of life for {int(now - self.last_sign)} seconds.")
         if now - self.began > self.spec.turn_seconds:
             raise _Watchdog(f"The agent worked for {int(now - self.began)} seconds, the limit of one turn.")

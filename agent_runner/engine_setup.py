@@ -68,6 +68,9 @@ HOOK_SECONDS = 60.0
 """Time for the gate to answer; a later answer counts as a no (E22). It never waits for people."""
 
 
+BUNDLED_CLI = str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude")
+
+
 @dataclass(frozen=True)
 class TurnSpec:
     """All that one turn runs with. `prompt` None resumes the call `deferred_id` without a prompt."""
@@ -82,12 +85,16 @@ class TurnSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
     max_model_turns: int | None = None
+    opening: str = ""
+    """The words the job was asked for with, for a turn that finds no conversation yet."""
     connect_seconds: float = 60.0
+    first_sign_seconds: float = 60.0
+    """How long a replayed call may go without asking or saying anything (measured: under 1 s)."""
     idle_seconds: float = 900.0
     turn_seconds: float = 3600.0
     scratch: Path = Path()
     """Where the engine may keep files while the turn runs; outside the workspace."""
-    cli_path: str = str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude")
+    cli_path: str = BUNDLED_CLI
 
 
 def options(

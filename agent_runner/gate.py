@@ -108,6 +108,11 @@ class Gate:
         ruling = self._rulings.get(tool_use_id)
         return ruling is not None and ruling[0].effect == "allow"
 
+    @property
+    def asked(self) -> bool:
+        """Whether this gate was asked about any call."""
+        return bool(self._rulings)
+
     def knows(self, tool_use_id: str) -> bool:
         """Whether this gate was asked about that call."""
         return tool_use_id in self._rulings
@@ -279,16 +284,13 @@ def _tie(tool_name: str, tool_input: dict[str, Any]) -> str:
 def _refusal_words(inquiry: Inquiry) -> str:
     """What the model is told about a call that people did not say yes to; '' if they did."""
     if inquiry.run.state is not Execution.NONE:
-        return briefs.unknown()
+        return briefs.ran_already() if inquiry.run.state is Execution.FINISHED else briefs.unknown()
     if inquiry.run_allowed:
         return ""
     words = {
         InquiryState.REJECTED: briefs.rejected,
         InquiryState.EXPIRED: briefs.expired,
         InquiryState.CHANGED: briefs.conditions,
-    }
-    if inquiry.state is InquiryState.WITHDRAWN:
-        return briefs.withdrawn()
-    if inquiry.state in words:
-        return words[inquiry.state](inquiry)
-    return briefs.not_run("it still waits for a person.")
+        InquiryState.WITHDRAWN: briefs.withdrawn,
+    }.get(inquiry.state)
+    return words(inquiry) if words else briefs.not_run("it still waits for a person.")

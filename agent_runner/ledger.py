@@ -32,7 +32,7 @@ class StoreLedger:
         for inquiry in snap.inquiries:
             if inquiry.tool_use_id == tool_use_id:
                 return inquiry
-        for inquiry in snap.inquiries:
+        for inquiry in snap.batch:  # an approval that this turn resumes, not one of a turn long over
             unused = not inquiry.tool_use_id and inquiry.run.state is Execution.NONE
             if unused and inquiry.run_allowed and inquiry.digest == call_digest:
                 return inquiry

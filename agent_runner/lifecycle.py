@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from agent_runner import briefs
+from agent_runner import briefs, notes
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note
 from agent_runner.errors import AlreadyDecided, Expired, WrongState
@@ -61,7 +61,9 @@ def start(snap: Snapshot, *, turn: int, attempt: int, worker: str, now: datetime
     if task.state is not TaskState.QUEUED or (task.turn, task.attempt) != (turn, attempt):
         return Changes(answer=False)
     started = _to(task, TaskEvent.START, now)
-    note = _note(Event.TURN_STARTED, task, now, details={"turn": turn, "attempt": attempt, "worker": worker})
+    note = notes.of_task(
+        Event.TURN_STARTED, task, now, details={"turn": turn, "attempt": attempt, "worker": worker}
+    )
     return Changes(task=started, notes=(note,), answer=True)
 
 
@@ -72,11 +74,12 @@ def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: 
     task = snap.task.having(usage=_used(snap.task.usage, outcome))
     if any(i.kind is Kind.PLAN and i.run.state is Execution.FINISHED for i in snap.inquiries):
         task = task.having(options=task.options.having(plan=False))  # an approved plan ends plan mode
-    lost = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
-    if lost:
-        return replace(_stuck_unknown(task, lost, now), release_lease=True)
+    unknown = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
     if outcome.kind is OutcomeKind.STOPPED or task.stop_requested_by:
-        changes = _stopped(replace(snap, task=task), asked, task.stop_requested_by, now)
+        changes = _stopped(replace(snap, task=task), asked, task.stop_requested_by, now, unknown=unknown)
+    elif unknown:
+        said = (Message(role=Role.AGENT, text=outcome.result, at=now),) if outcome.result else ()
+        changes = replace(_stuck_unknown(task, unknown, now), messages=said)
     elif outcome.kind is OutcomeKind.DEFERRED:
         changes = _waiting(task, asked, now)
     elif outcome.kind is OutcomeKind.DONE:
@@ -91,20 +94,20 @@ def lost(snap: Snapshot, now: datetime) -> Changes:
     task = snap.task
     if task.state is not TaskState.RUNNING:
         return Changes()
-    note = _note(Event.WORKER_LOST, task, now, details={"turn": task.turn, "attempt": task.attempt})
-    started = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
-    if started:
-        changes = _stuck_unknown(task, started, now)
-        return replace(changes, notes=(note, *changes.notes))
+    note = notes.of_task(Event.WORKER_LOST, task, now, details={"turn": task.turn, "attempt": task.attempt})
+    unknown = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
     if task.stop_requested_by:
-        changes = _stopped(snap, (), task.stop_requested_by, now)
+        changes = _stopped(snap, (), task.stop_requested_by, now, unknown=unknown)
+        return replace(changes, notes=(note, *changes.notes))
+    if unknown:
+        changes = _stuck_unknown(task, unknown, now)
         return replace(changes, notes=(note, *changes.notes))
     if task.attempt >= MAX_ATTEMPTS:
         failure = Failure(
             code="worker_lost", message=f"The worker stopped {task.attempt} times while this was running."
         )
         stuck = _to(task, TaskEvent.STICK, now).having(failure=failure)
-        return Changes(task=stuck, notes=(note, _ended(stuck, now)))
+        return Changes(task=stuck, notes=(note, notes.ended(stuck, now)))
     return Changes(task=_again(task, now), notes=(note,), enqueue=True)
 
 
@@ -125,7 +128,7 @@ def decide(
     words = decision.reason or decision.conditions
     if not decided:
         voted = inquiry.having(votes=votes)
-        note = _inquiry_note(Event.VOTED, voted, now, decision.by, words, verdict=decision.verdict)
+        note = notes.of_inquiry(Event.VOTED, voted, now, decision.by, words, verdict=decision.verdict)
         return Changes(task=_touched(snap.task, now), inquiries=(voted,), notes=(note,), answer=voted)
     state = move(INQUIRY, inquiry.state, InquiryEvent(decision.verdict.value))
     closed = inquiry.having(state=state, decision=decision, votes=votes)
@@ -134,7 +137,7 @@ def decide(
         details["input"] = decision.input
     if decision.answers is not None:
         details["answers"] = decision.answers
-    note = _inquiry_note(Event.DECIDED, closed, now, decision.by, words, **details)
+    note = notes.of_inquiry(Event.DECIDED, closed, now, decision.by, words, **details)
     grants: tuple[Grant, ...] = ()
     if decision.scope is Scope.TASK and closed.state is InquiryState.APPROVED:
         grants = (
@@ -166,7 +169,7 @@ def expire(snap: Snapshot, inquiry_id: str, now: datetime) -> Changes:
     if not inquiry.open or inquiry.expires_at > now:
         return Changes()
     closed = inquiry.having(state=move(INQUIRY, inquiry.state, InquiryEvent.EXPIRE))
-    note = _inquiry_note(Event.EXPIRED, closed, now, None, "")
+    note = notes.of_inquiry(Event.EXPIRED, closed, now, None, "")
     return _settled(snap, Changes(inquiries=(closed,), notes=(note,)), now)
 
 
@@ -201,14 +204,14 @@ def ask_again(
     task = _to(snap.task, TaskEvent.ASK_AGAIN, now).having(
         batch=fresh.batch, waiting_since=now, stop_requested_by=None, failure=None, result=None
     )
-    note = _inquiry_note(Event.INQUIRY_ASKED, fresh, now, by, "")
+    note = notes.of_inquiry(Event.INQUIRY_ASKED, fresh, now, by, "")
     return Changes(task=task, inquiries=(fresh,), notes=(note,), answer=fresh)
 
 
 def stop(snap: Snapshot, by: Actor, now: datetime) -> Changes:
     """Stops a task: at once where nothing runs, else by asking its worker."""
     task = snap.task
-    note = _note(Event.STOP_REQUESTED, task, now, actor=by)
+    note = notes.of_task(Event.STOP_REQUESTED, task, now, actor=by)
     if task.state is TaskState.RUNNING:
         asked = _touched(task, now).having(stop_requested_by=by)
         return Changes(task=asked, notes=(note,), answer="stopping")
@@ -221,7 +224,7 @@ def follow_up(snap: Snapshot, text: str, by: Actor, now: datetime) -> Changes:
     task = snap.task
     said = FollowUp(text=text, by=by, at=now)
     message = Message(role=Role.USER, text=text, at=now, by=by)
-    note = _note(Event.FOLLOW_UP, task, now, actor=by, words=text)
+    note = notes.of_task(Event.FOLLOW_UP, task, now, actor=by, words=text)
     if task.ended:
         # Words from before it ended are still to be heard, and first.
         task = _continued(task, _joined((*task.follow_ups, said)), now).having(follow_ups=())
@@ -240,7 +243,7 @@ def retry(snap: Snapshot, by: Actor | None, now: datetime) -> Changes:
         return Changes()
     if task.state not in (TaskState.FAILED, TaskState.STUCK):  # a running turn still has its worker
         raise WrongState(f"cannot retry while {task.state}", state=str(task.state))
-    note = _note(Event.RETRIED, task, now, actor=by, details={"turn": task.turn})
+    note = notes.of_task(Event.RETRIED, task, now, actor=by, details={"turn": task.turn})
     return Changes(task=_again(task, now), notes=(note,), enqueue=True, answer="started")
 
 
@@ -253,7 +256,7 @@ def dispatch(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -
         raise WrongState(f"Request #{inquiry.number} may not run any more: the job is being stopped.")
     run = Run(state=move(EXECUTION, inquiry.run.state, ExecutionEvent.START), started_at=now)
     running = inquiry.having(run=run, tool_use_id=tool_use_id)
-    note = _inquiry_note(Event.DISPATCHED, running, now, None, "")
+    note = notes.of_inquiry(Event.DISPATCHED, running, now, None, "")
     return Changes(task=_touched(snap.task, now), inquiries=(running,), notes=(note,), answer=running)
 
 
@@ -265,7 +268,7 @@ def finished(snap: Snapshot, inquiry_id: str, *, failed: bool, output: str, now:
     state = move(EXECUTION, inquiry.run.state, ExecutionEvent.FINISH)
     run = inquiry.run.having(state=state, finished_at=now, failed=failed, output=output)
     ran = inquiry.having(run=run)
-    note = _inquiry_note(Event.FINISHED, ran, now, None, "", failed=failed, output=output)
+    note = notes.of_inquiry(Event.FINISHED, ran, now, None, "", failed=failed, output=output)
     return Changes(task=_touched(snap.task, now), inquiries=(ran,), notes=(note,))
 
 
@@ -347,10 +350,10 @@ def _settled(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
 
 def _waiting(task: Task, asked: tuple[Inquiry, ...], now: datetime) -> Changes:
     waiting = _to(task, TaskEvent.WAIT, now).having(batch=asked[0].batch, waiting_since=now)
-    notes = tuple(
-        _inquiry_note(Event.INQUIRY_ASKED, i, now, i.asked_by, i.agent_words, rule=i.rule) for i in asked
+    told = tuple(
+        notes.of_inquiry(Event.INQUIRY_ASKED, i, now, i.asked_by, i.agent_words, rule=i.rule) for i in asked
     )
-    return Changes(task=waiting, inquiries=asked, notes=notes)
+    return Changes(task=waiting, inquiries=asked, notes=told)
 
 
 def _finished(task: Task, outcome: Outcome, now: datetime) -> Changes:
@@ -362,7 +365,7 @@ def _finished(task: Task, outcome: Outcome, now: datetime) -> Changes:
             enqueue=True,
         )
     done = _to(task, TaskEvent.FINISH, now).having(result=outcome.result)
-    return Changes(task=done, messages=said, notes=(_ended(done, now),))
+    return Changes(task=done, messages=said, notes=(notes.ended(done, now),))
 
 
 def _failed(task: Task, outcome: Outcome, now: datetime) -> Changes:
@@ -371,20 +374,30 @@ def _failed(task: Task, outcome: Outcome, now: datetime) -> Changes:
         stuck = _to(task, TaskEvent.STICK, now).having(
             failure=failure, retry_at=now + RETRY_AFTER[task.attempt - 1]
         )
-        return Changes(task=stuck, notes=(_ended(stuck, now),))
+        return Changes(task=stuck, notes=(notes.ended(stuck, now),))
     failed = _to(task, TaskEvent.FAIL, now).having(failure=failure)
-    return Changes(task=failed, notes=(_ended(failed, now),))
+    return Changes(task=failed, notes=(notes.ended(failed, now),))
 
 
-def _stopped(snap: Snapshot, asked: tuple[Inquiry, ...], by: Actor | None, now: datetime) -> Changes:
-    """The task stopped, with what was open (or just raised) withdrawn."""
+def _stopped(
+    snap: Snapshot,
+    asked: tuple[Inquiry, ...],
+    by: Actor | None,
+    now: datetime,
+    *,
+    unknown: tuple[Inquiry, ...] = (),
+) -> Changes:
+    """The task stopped: what was open (or just raised) is withdrawn, what ran has an `unknown` end."""
     opened = (*(i for i in snap.inquiries if i.open), *asked)
     gone = tuple(i.having(state=move(INQUIRY, i.state, InquiryEvent.WITHDRAW)) for i in opened)
-    notes = tuple(_inquiry_note(Event.WITHDRAWN, i, now, by, "") for i in gone)
+    told = (
+        *(notes.of_inquiry(Event.OUTCOME_UNKNOWN, i, now, None, "") for i in unknown),
+        *(notes.of_inquiry(Event.WITHDRAWN, i, now, by, "") for i in gone),
+    )
     task = _to(snap.task, TaskEvent.STOP, now).having(
         usage=_waited(snap.task, now), waiting_since=None, retry_at=None
     )
-    return Changes(task=task, inquiries=gone, notes=(*notes, _ended(task, now)))
+    return Changes(task=task, inquiries=(*unknown, *gone), notes=(*told, notes.ended(task, now)))
 
 
 def _stuck_unknown(task: Task, lost_calls: tuple[Inquiry, ...], now: datetime) -> Changes:
@@ -395,51 +408,14 @@ def _stuck_unknown(task: Task, lost_calls: tuple[Inquiry, ...], now: datetime) -
         hint="Check what happened. Retry goes on without running it again; Stop ends the job.",
     )
     stuck = _to(task, TaskEvent.STICK, now).having(failure=failure)
-    notes = tuple(_inquiry_note(Event.OUTCOME_UNKNOWN, i, now, None, "") for i in lost_calls)
-    return Changes(task=stuck, inquiries=lost_calls, notes=(*notes, _ended(stuck, now)))
+    told = tuple(notes.of_inquiry(Event.OUTCOME_UNKNOWN, i, now, None, "") for i in lost_calls)
+    return Changes(task=stuck, inquiries=lost_calls, notes=(*told, notes.ended(stuck, now)))
 
 
 def _lost(inquiry: Inquiry) -> Inquiry:
     state = move(EXECUTION, inquiry.run.state, ExecutionEvent.LOSE)
     result: Inquiry = inquiry.having(run=inquiry.run.having(state=state))
     return result
-
-
-def _note(
-    event: Event,
-    task: Task,
-    now: datetime,
-    *,
-    actor: Actor | None = None,
-    words: str = "",
-    details: dict[str, object] | None = None,
-) -> Note:
-    return Note(event=event, at=now, task_id=task.id, actor=actor, words=words, details=details or {})
-
-
-def _inquiry_note(
-    event: Event, inquiry: Inquiry, now: datetime, actor: Actor | None, words: str, **details: object
-) -> Note:
-    about = {"number": inquiry.number, "tool_name": inquiry.tool_name, **details}
-    if event is Event.INQUIRY_ASKED:
-        about["tool_input"] = inquiry.tool_input
-    return Note(
-        event=event,
-        at=now,
-        task_id=inquiry.task_id,
-        inquiry_id=inquiry.id,
-        actor=actor,
-        digest=inquiry.digest,
-        words=words,
-        details=about,
-    )
-
-
-def _ended(task: Task, now: datetime) -> Note:
-    details: dict[str, object] = {"state": task.state, "usage": task.usage.model_dump()}
-    if task.failure:
-        details["failure"] = task.failure.model_dump()
-    return _note(Event.TASK_ENDED, task, now, words=task.result or "", details=details)
 
 
 def open_inquiries(inquiries: Iterable[Inquiry]) -> tuple[Inquiry, ...]:

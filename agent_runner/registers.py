@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -68,7 +67,6 @@ class Receipt(Value):
     message_id: str
     revision: int
     shown: str
-    failures: int = 0
     recorded: bool = True
     """Whether it is on record that this was shown (False only for a request just posted)."""
 
@@ -249,11 +247,6 @@ class Registers:
 def connect_feed(url: str) -> AsyncRedis:
     """A connection for `Registers.changes`; the caller closes it."""
     return redis.asyncio.Redis.from_url(url)
-
-
-def new_lease_token() -> str:
-    """A token nobody can guess."""
-    return secrets.token_hex(16)
 
 
 def _hashed(token: str) -> str:

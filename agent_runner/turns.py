@@ -15,7 +15,7 @@ from typing import Any
 from agent_runner import engine, lifecycle, policy
 from agent_runner.config import Config
 from agent_runner.digest import digest
-from agent_runner.engine_setup import TurnSpec
+from agent_runner.engine_setup import BUNDLED_CLI, TurnSpec
 from agent_runner.errors import LostLease, TryLater
 from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
 from agent_runner.leases import my_lease
@@ -146,13 +146,13 @@ class TurnRunner:
     def _spec(self, snap: Snapshot) -> TurnSpec:
         task, config = snap.task, self.runtime.config
         asked = [i.tool_use_id for i in snap.inquiries if i.tool_use_id]
-        cli = {"cli_path": self.runtime.cli_path} if self.runtime.cli_path else {}
         return TurnSpec(
             cwd=task.cwd,
             session_id=task.session_id,
             prompt=task.prompt,
             deferred_id=asked[-1] if asked else "",
             attempt=task.attempt,
+            opening=task.text,
             plan=task.options.plan,
             model=task.options.model,
             environment={**self.runtime.environment, **self.runtime.model_environment},
@@ -162,7 +162,7 @@ class TurnRunner:
             idle_seconds=config.limits.idle_minutes * 60,
             turn_seconds=config.limits.turn_minutes * 60,
             scratch=self.runtime.scratch,
-            **cli,
+            cli_path=self.runtime.cli_path or BUNDLED_CLI,
         )
 
     # --- the inquiry a turn ends with ----------------------------------------------------

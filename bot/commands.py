@@ -13,7 +13,7 @@ from agent_runner.model import Actor, Place, Scope, Value, Verdict
 
 
 class Ask(Value):
-    """Somebody asks for a job. `workspace` '' means: the place's own, or the only one."""
+    """Somebody asks for a job. `workspace` '' means the first one that is configured."""
 
     actor: Actor
     text: str

@@ -99,7 +99,6 @@ LONG: dict[str, tuple[int, str]] = {
     "agent_runner/model.py": (MOST_LINES, "values only, no logic to split off"),
     "agent_runner/turns.py": (MOST_LINES, "claim, run and commit of one turn, with its watch"),
     "agent_runner/transcripts.py": (MOST_LINES, "one implementation of the SDK's SessionStore"),
-    "bot/handle.py": (MOST_LINES, "the one gate for every way in; its checks are its subject"),
     "bot/web/inbound.py": (MOST_LINES, "every payload of the page and the API is read here"),
     "bot/web/words.py": (MOST_LINES, "sentences in three languages, no logic"),
     "cards/model.py": (MOST_LINES, "the closed set of elements, values only"),

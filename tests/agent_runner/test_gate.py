@@ -242,7 +242,7 @@ DECIDED: dict[str, tuple[Inquiry, Ruling]] = {
         Ruling("deny", briefs.conditions(changed(conditions="only staging"))),
     ),
     "started": (approved(run=a_run("started")), UNKNOWN),
-    "finished": (approved(run=a_run("finished")), UNKNOWN),
+    "finished": (approved(run=a_run("finished")), Ruling("deny", briefs.ran_already())),
     "unknown": (approved(run=a_run("unknown")), UNKNOWN),
     "edited and started": (
         an_inquiry(state="changed", decision=a_decision("change", input=EDITED), run=a_run("started")),

@@ -34,7 +34,7 @@ class Shelf:
     def __init__(self, client: Redis, *inquiries: Inquiry, refusals: dict[str, str] | None = None) -> None:
         self.store = Store(client, enqueue=lambda _pipe, _task: None)
         self.registers = Registers(client)
-        self.store.create(a_task(state="running"), messages=[], notes=[])
+        self.store.create(a_task(state="running", batch="t_1-1-1"), messages=[], notes=[])
         if inquiries:
             self.store.transact("t_1", lambda _: Changes(inquiries=inquiries))
         self.registers.take_lease("t_1", LEASE)
@@ -63,6 +63,7 @@ def approved(**changes: Any) -> Inquiry:
         ([approved(id="i_1", tool_use_id="toolu_1")], None),
         ([approved(id="i_1", tool_use_id="")], "i_1"),
         ([approved(id="i_1", tool_use_id="", digest="0" * 64)], None),
+        ([approved(id="i_1", tool_use_id="", batch="an earlier turn's")], None),
         ([an_inquiry(id="i_1", tool_use_id="")], None),
         ([an_inquiry(id="i_1", tool_use_id="", state="expired")], None),
         ([approved(id="i_1", tool_use_id="", run=a_run("unknown"))], None),
@@ -70,7 +71,13 @@ def approved(**changes: Any) -> Inquiry:
     ],
     ids=[
         *("nothing was asked", "by id, whatever its input", "another id", "asked again, this call"),
-        *("asked again, another call", "asked again, open", "asked again, expired", "asked again, used"),
+        *(
+            "asked again, another call",
+            "asked again, then stopped",
+            "asked again, open",
+            "asked again, expired",
+            "asked again, used",
+        ),
         "the id counts first",
     ],
 )

@@ -324,6 +324,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
             "inquiries": {
                 "i_1": {"run": {**STARTED.run.model_dump(mode="json"), "state": "unknown"}},
             },
+            "messages": ["agent: All pods are ready."],
             "notes": ["outcome_unknown about i_1", "task_ended"],
             "release_lease": True,
         },

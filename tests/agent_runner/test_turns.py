@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from agent_runner.transcripts import RedisTranscripts
 from agent_runner.turns import TurnRunner
 from tests.agent_runner.conftest import NewDesk
 from tests.fakes.desk import Desk
-from tests.fakes.scripts import WRITE, in_order
+from tests.fakes.scripts import WRITE, bash, in_order
 
 pytestmark = pytest.mark.engine
 
@@ -91,7 +92,7 @@ def spec_of(desk: Desk, task_id: str, **changes: Any) -> Any:
     return replace(runner(desk)._spec(desk.snap(task_id)), **changes)
 
 
-def run(desk: Desk, spec: Any) -> Outcome:
+def run(desk: Desk, spec: Any, *, task_id: str = "", lease: str = "") -> Outcome:
     """Runs a turn through the engine alone, with everything asked."""
 
     async def seen(_: engine.Seen) -> None:
@@ -102,7 +103,7 @@ def run(desk: Desk, spec: Any) -> Outcome:
 
     async def turn() -> Outcome:
         clock = desk.now
-        ledger = StoreLedger(desk.store, spec.session_id, "", refusal=lambda _: "", clock=clock)
+        ledger = StoreLedger(desk.store, task_id, lease, refusal=lambda _: "", clock=clock)
         gate = Gate(lambda *_: Judgement(effect="ask", rule="Bash"), ledger)
         async with RedisTranscripts.connect(desk.runtime.redis_url) as transcripts:
             return await engine.run_turn(spec, gate, transcripts, on_seen=seen, should_stop=go_on)
@@ -129,12 +130,42 @@ def test_the_watchdogs_end_a_turn_that_hangs(
 
     desk = desk_with(script)
     task_id = desk.ask("hang")
-    outcome = run(desk, spec_of(desk, task_id, **limits))
+    outcome = run(desk, spec_of(desk, task_id, **limits), task_id=task_id)
     release.set()
     assert outcome.failure is not None
     assert (outcome.kind, outcome.failure.code) == (OutcomeKind.FAILED, "watchdog")
     assert words in outcome.failure.message
     assert list(desk.runtime.scratch.iterdir()) == []
+
+
+def test_a_long_command_is_no_hang(desk_with: NewDesk) -> None:
+    """A replayed command that is silent for longer than a first sign may take goes on to its end."""
+    desk = desk_with(in_order(bash("sleep 3; echo done >> out.txt")))
+    inquiry = desk.asked("take long")
+    desk.hold = True
+    desk.choose(inquiry, "approve")
+    spec = spec_of(desk, inquiry.task_id, first_sign_seconds=0.5)
+    lease = my_lease()
+    assert desk.registers.take_lease(inquiry.task_id, lease)
+    turn, now = desk.task(inquiry.task_id).turn, desk.now()
+    desk.store.transact(
+        inquiry.task_id, lambda s: lifecycle.start(s, turn=turn, attempt=1, worker="me", now=now)
+    )
+    assert run(desk, spec, task_id=inquiry.task_id, lease=lease.token).kind is OutcomeKind.DONE
+    assert (desk.workspace / "out.txt").read_text() == "done\n"
+
+
+def test_words_of_a_turn_that_never_began_are_not_lost(desk_with: NewDesk, tmp_path: Path) -> None:
+    """The first turn's process did not start; going on with other words still tells what was asked for."""
+    desk = desk_with(in_order(), cli_path=str(tmp_path / "missing"))
+    task_id = desk.ask("restart the pods")
+    desk.work()
+    assert desk.task(task_id).state is TaskState.FAILED
+    desk.runtime = replace(desk.runtime, cli_path=None)
+    desk.say(task_id, "only in staging")
+    desk.work()
+    heard = desk.model.calls[-1].last_user_text
+    assert ("restart the pods" in heard, "only in staging" in heard) == (True, True)
 
 
 def test_a_person_can_stop_a_running_turn(desk_with: NewDesk) -> None:
