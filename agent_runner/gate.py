@@ -287,10 +287,13 @@ def _refusal_words(inquiry: Inquiry) -> str:
         return briefs.ran_already() if inquiry.run.state is Execution.FINISHED else briefs.unknown()
     if inquiry.run_allowed:
         return ""
-    words = {
-        InquiryState.REJECTED: briefs.rejected,
-        InquiryState.EXPIRED: briefs.expired,
-        InquiryState.CHANGED: briefs.conditions,
-        InquiryState.WITHDRAWN: briefs.withdrawn,
-    }.get(inquiry.state)
+    words = _WORDS.get(inquiry.state)
     return words(inquiry) if words else briefs.not_run("it still waits for a person.")
+
+
+_WORDS: Mapping[InquiryState, Callable[[Inquiry], str]] = {
+    InquiryState.REJECTED: briefs.rejected,
+    InquiryState.EXPIRED: briefs.expired,
+    InquiryState.CHANGED: briefs.conditions,
+    InquiryState.WITHDRAWN: briefs.withdrawn,
+}
