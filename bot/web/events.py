@@ -75,9 +75,9 @@ class Feed:
         """Ends all listeners and stops following."""
         self.close()
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            while not self._task.done():
+                self._task.cancel()
+                await asyncio.wait({self._task}, timeout=RECONNECT)
 
     def close(self) -> None:
         """Ends all listeners, so that a server that shuts down need not wait for open pages."""
@@ -98,7 +98,7 @@ class Feed:
             self._listeners.discard(listener)
 
     async def _follow(self) -> None:
-        while True:
+        while not self._closed:  # and not for ever: a client library may swallow a cancellation
             try:
                 await self._follow_once()
             except CountersignError as error:

@@ -36,7 +36,7 @@ from agent_runner.registers import Registers
 from agent_runner.store import Store, connect
 from bot.handle import Handler
 from bot.web.app import create_app
-from bot.web.server import WebServer
+from bot.web.server import GRACE, WebServer
 from bot.web.service import Service
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -134,7 +134,9 @@ class WebDesk:
     def serving(self) -> Iterator[WebDesk]:
         """The server on a free port of loopback, in a thread of its own."""
         app = create_app(self.service())
-        server = WebServer(uvicorn.Config(app, port=0, log_config=None), app.state.feed)
+        server = WebServer(
+            uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=GRACE), app.state.feed
+        )
         thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
         thread.start()
         started = threading.Event()
