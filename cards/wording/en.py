@@ -211,7 +211,7 @@ WORDS: Mapping[str, str] = {
     "error.error": "Something went wrong. Look at how it stands, then try again.",
     "error.configuration": "The settings are wrong. Correct the file and start again.",
     "error.invalid": "That could not be understood. Correct it and send it again.",
-    "error.too_large": "That is too large to send. Put what is long into a file in the workspace and name it.",
+    "error.too_large": "That is too large to send. Put what is long into a file and name that.",
     "error.malformed_json": "What was sent is not complete. Load the page again and send it once more.",
     "error.wrong_method": "That is not possible at this address.",
     "error.wrong_host": "This page is not reached under that name. Use the link printed at the start.",
