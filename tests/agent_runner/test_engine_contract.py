@@ -532,19 +532,21 @@ def test_e23_hooks_of_the_workspace_are_kept_out(
 # --- the resume race: two locks ----------------------------------------------------------
 
 REPETITIONS = 20
+FEWER = 8
+"""Without the ask rule, which the engine never leaves out: enough to see that nothing else changed."""
 
 
 def test_e33_with_an_in_process_mcp_server_the_hook_is_always_asked(new_desk: NewDesk) -> None:
-    """Twenty resumes of a read-only command, which needs no permission: every one is refused by the hook."""
+    """A read-only command, which needs no permission: every resume of it is refused by the hook."""
     desk = new_desk(says([bash("toolu_1", "echo secret")]))
-    turns = Paused(desk).resume([{"hook": deny("no"), "can": can_allow, "ask": []}] * REPETITIONS)
-    assert desk.locks("toolu_1")[1:] == ["hook"] * REPETITIONS
+    turns = Paused(desk).resume([{"hook": deny("no"), "can": can_allow, "ask": []}] * FEWER)
+    assert desk.locks("toolu_1")[1:] == ["hook"] * FEWER
     refused = {"toolu_1": "PreToolUse:Bash hook error: no"}
-    assert [turn.tool_results for turn in turns] == [refused] * REPETITIONS
+    assert [turn.tool_results for turn in turns] == [refused] * FEWER
 
 
 def test_e34_under_an_ask_rule_the_second_lock_is_asked_too(new_desk: NewDesk) -> None:
-    """Twenty resumes: the hook allows, the second lock is asked as well, and its no is final."""
+    """The engine's own set-up, twenty times: the hook is asked, then the second lock, whose no is final."""
     desk = new_desk(says([bash("toolu_1", "echo secret")]))
     turns = Paused(desk).resume([{"hook": allow, "can": can_deny, "ask": ["Bash"]}] * REPETITIONS)
     assert sorted(desk.locks("toolu_1")[1:]) == ["can_use_tool"] * REPETITIONS + ["hook"] * REPETITIONS

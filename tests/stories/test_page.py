@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests.bot.web.test_browser import DESKTOP, FLAGS, PHONE
 from tests.fakes.stack import Stack
@@ -20,19 +20,28 @@ SOON = 60_000
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A fresh installation with the rehearsal."""
     with Stack(tmp_path_factory.mktemp("page")) as running:
+        assert "rehearsal" in (running.folder / "up.log").read_text()
         yield running
 
 
-@pytest.fixture
-def page(stack: Stack, chromium_path: str) -> Iterator[Page]:
-    """The page as the printed link opens it."""
+@pytest.fixture(scope="module")
+def chromium(chromium_path: str) -> Iterator[Browser]:
+    """One browser for this module."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path, args=list(FLAGS))
-        opened = browser.new_page(viewport=DESKTOP, locale="en")  # type: ignore[arg-type]  # width and height
-        opened.set_default_timeout(SOON)
-        opened.goto(f"{stack.ready['url']}/login?token={stack.ready['token']}")
-        yield opened
+        yield browser
         browser.close()
+
+
+@pytest.fixture
+def page(stack: Stack, chromium: Browser) -> Iterator[Page]:
+    """The page as the printed link opens it, for somebody who was not here before."""
+    context = chromium.new_context(viewport=DESKTOP, locale="en")  # type: ignore[arg-type]  # width and height
+    opened = context.new_page()
+    opened.set_default_timeout(SOON)
+    opened.goto(f"{stack.ready['url']}/login?token={stack.ready['token']}")
+    yield opened
+    context.close()
 
 
 def start(page: Page, job: str) -> Locator:

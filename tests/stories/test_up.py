@@ -259,17 +259,6 @@ def test_stop_ends_a_running_call(own: Stack) -> None:
     assert task["inquiries"][0]["execution"] == "unknown"
 
 
-def test_without_a_key_the_rehearsal_plays_the_model(tmp_path: Path) -> None:
-    """No key: it says so, and the whole loop works with the scripted model."""
-    with Stack(tmp_path) as stack:
-        assert "rehearsal" in (tmp_path / "up.log").read_text()
-        task_id = stack.ask("say hello")
-        stack.decide(stack.pending(task_id), "approve")
-        task = stack.until_state(task_id, "done")
-        assert "rehearsal" in task["result"]
-        assert (stack.workspace / "hello.txt").exists()
-
-
 def test_ctrl_c_ends_every_process(tmp_path: Path, scripted: MessagesServer) -> None:
     """After Ctrl-C nothing of it is left."""
     with Stack(tmp_path, model_url=scripted.url) as stack:
