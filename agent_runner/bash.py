@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 import tree_sitter_bash
@@ -90,9 +89,8 @@ def split_raw(text: str) -> tuple[str, ...]:
     return tuple(word.rsplit("/", 1)[-1] for word in re.split(r"[\s;&|<>(){},`$=!]+", bare) if word)
 
 
-@lru_cache(maxsize=512)
-def read(text: str) -> Script:
-    """What `text` would run. Never raises."""
+def read_here(text: str) -> Script:
+    """What `text` would run, read in this process: see `bash_reader` for who calls it."""
     joined = text.replace("\\\n", "")
     unescaped = re.sub(r"\n[ \t]*\\", "\n", joined)
     search = _Search()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent_runner import bash, paths, wrappers
+from agent_runner import bash, bash_reader, paths, wrappers
 from agent_runner.model import Value
 from agent_runner.rules import Rule
 
@@ -98,7 +98,7 @@ def never_allows(rule: Rule) -> str:
     spec = rule.specifier
     if rule.tool != "Bash" or spec is None or "*" not in spec:
         return ""
-    plain = bash.read(spec.replace("*", "x")).plain
+    plain = bash_reader.read(spec.replace("*", "x")).plain
     if plain is None:
         return (
             "it holds something that is always asked about (an expansion, a file redirection, shell "
@@ -212,7 +212,7 @@ def _bash_stops(specifier: str, command: Any) -> bool:
     if not isinstance(command, str):
         return False
     patterns = dict.fromkeys((specifier, re.sub(r"[\"'\\]", "", specifier)))
-    script = bash.read(command)
+    script = bash_reader.read(command)
     texts = {command.strip(), " ".join(command.split())}
     for found in script.commands:
         texts.update(_spellings(found))
@@ -256,7 +256,7 @@ def _bash_allowing(rules: Sequence[Rule], command: Any) -> tuple[Rule, ...]:
     for rule in rules:
         if rule.specifier == command.strip() and "*" not in rule.specifier:
             return (rule,)
-    used = [_command_allowed(found, rules) for found in bash.read(command).plain or ()]
+    used = [_command_allowed(found, rules) for found in bash_reader.read(command).plain or ()]
     return tuple(dict.fromkeys(rule for rule in used if rule)) if all(used) else ()
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent_runner import engine, lifecycle, policy
+from agent_runner import bash_reader, engine, lifecycle, policy
 from agent_runner.config import Config
 from agent_runner.digest import digest
 from agent_runner.engine_setup import BUNDLED_CLI, TurnSpec
@@ -114,11 +114,13 @@ class TurnRunner:
                 hint="Add it to countersign.toml on the runner, then retry.",
             )
             return Outcome(kind=OutcomeKind.FAILED, failure=failure, retry=True), ""
+        warming = asyncio.create_task(asyncio.to_thread(bash_reader.warm))  # beside the CLI's own start
         gate = Gate(self._judge(task), self._ledger(task, lease, watch), plans=self.runtime.scratch)
         async with RedisTranscripts.connect(self.runtime.redis_url) as transcripts:
             outcome = await engine.run_turn(
                 self._spec(snap), gate, transcripts, on_seen=watch.seen, should_stop=watch.should_stop
             )
+        await warming
         return outcome, gate.deferral.rule if gate.deferral else ""
 
     def _judge(self, task: Task) -> Callable[[str, Mapping[str, Any], str | None], policy.Judgement]:

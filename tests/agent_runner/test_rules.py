@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runner.bash import MAX_CHARS, read
+from agent_runner.bash import MAX_CHARS
+from agent_runner.bash_reader import read
 from agent_runner.errors import FixConfiguration
 from agent_runner.matching import Call, allowing, may_reach, never_allows, stops
 from agent_runner.rules import parse

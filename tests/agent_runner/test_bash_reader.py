@@ -1,0 +1,56 @@
+"""A reading process that dies or hangs harms nobody: what was not read is asked about."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from agent_runner import bash_reader
+from agent_runner.bash import Script, read_here
+from agent_runner.matching import Call
+from agent_runner.policy import Policy, judge
+
+
+def reading() -> psutil.Process:
+    """The reading process of this process."""
+    bash_reader.read.cache_clear()
+    bash_reader.read("ls")
+    found = [c for c in psutil.Process().children() if "bash_reader" in " ".join(c.cmdline())]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["ls -la && FOO=1 rm x", "cat <<E\nsudo ls\nE", "echo '\udc80'", "", "a" * 60_000]
+)
+def test_it_says_what_the_reader_itself_says(text: str) -> None:
+    """Nothing is lost on the way between the two processes."""
+    assert bash_reader.read(text) == read_here(text)
+
+
+def test_a_crash_is_uncertain_and_the_next_text_is_read_again() -> None:
+    """The process is killed under a text: that one is asked about, later ones are read."""
+    process = reading()
+    process.send_signal(signal.SIGSTOP)
+    os.kill(process.pid, signal.SIGKILL)
+    lost = bash_reader.read("pwd")
+    bash_reader.read.cache_clear()
+    assert bash_reader.read("pwd") == read_here("pwd")
+    assert lost in (read_here("pwd"), Script(text="pwd", plain=None, commands=(), uncertain=True))
+
+
+def test_a_text_that_hangs_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer in time: not allowed by a rule that would allow it, still denied by one that denies it."""
+    monkeypatch.setattr(bash_reader, "SECONDS", 0.2)
+    policy = Policy(allow=("Bash(ls:*)",), deny=("Bash(sudo *)",))
+    effects = []
+    for command in ("ls -la", "sudo ls"):
+        process = reading()
+        process.send_signal(signal.SIGSTOP)
+        call = Call(tool_name="Bash", tool_input={"command": command}, cwd="/srv", workspace="ops")
+        effects.append(judge(policy, call).effect)
+        assert not process.is_running()
+    assert effects == ["ask", "deny"]
