@@ -8,9 +8,16 @@ from collections.abc import Iterator
 
 import fakeredis
 import pytest
+from hypothesis import settings
 from redis import Redis
 
 from bot.embedded import EmbeddedRedis
+
+# The same examples at every run, and no stopwatch: a busy machine must not fail a test. `campaign`
+# looks further, with other examples each time: `pytest --hypothesis-profile campaign tests/cards`.
+settings.register_profile("suite", max_examples=40, deadline=None, derandomize=True, database=None)
+settings.register_profile("campaign", max_examples=2_000, deadline=None, database=None)
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

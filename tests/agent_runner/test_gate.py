@@ -521,7 +521,7 @@ CALLS = st.sampled_from(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     SCENES,
     st.lists(CALLS, min_size=1, max_size=3),

@@ -972,5 +972,5 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -6,13 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 GOLDENS = Path(__file__).parent / "goldens"
-
-# The same examples at every run, and no stopwatch: a busy machine must not fail a test.
-settings.register_profile("cards", deadline=None, derandomize=True, database=None)
-settings.load_profile("cards")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
