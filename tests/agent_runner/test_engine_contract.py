@@ -22,7 +22,6 @@ from claude_agent_sdk import (
     ClaudeSDKClient,
     HookMatcher,
     InMemorySessionStore,
-    PermissionResultAllow,
     ProcessError,
     ResultError,
     ResultMessage,
@@ -56,7 +55,6 @@ from tests.fakes.engine_desk import (
     decide,
     defer,
     deny,
-    no_opinion,
     says,
 )
 
@@ -269,7 +267,7 @@ def test_e13_a_free_call_beside_a_deferred_one_runs(new_desk: NewDesk, calls: li
     ]
 
 
-@pytest.mark.parametrize("waits", ["toolu_a", "toolu_b", "toolu_c"])
+@pytest.mark.parametrize("waits", ["toolu_a", "toolu_c"])
 def test_e14_one_deferral_and_refused_siblings_is_clean(new_desk: NewDesk, waits: str) -> None:
     """Whichever call waits: no extra model call, and after the resume all three have a result."""
     desk = new_desk(says([WRITE_A, WRITE_B, WRITE_C]))
@@ -532,40 +530,15 @@ def test_e23_hooks_of_the_workspace_are_kept_out(
 # --- the resume race: two locks ----------------------------------------------------------
 
 REPETITIONS = 20
-FEWER = 8
-"""Without the ask rule, which the engine never leaves out: enough to see that nothing else changed."""
 
 
-def test_e33_with_an_in_process_mcp_server_the_hook_is_always_asked(new_desk: NewDesk) -> None:
-    """A read-only command, which needs no permission: every resume of it is refused by the hook."""
-    desk = new_desk(says([bash("toolu_1", "echo secret")]))
-    turns = Paused(desk).resume([{"hook": deny("no"), "can": can_allow, "ask": []}] * FEWER)
-    assert desk.locks("toolu_1")[1:] == ["hook"] * FEWER
-    refused = {"toolu_1": "PreToolUse:Bash hook error: no"}
-    assert [turn.tool_results for turn in turns] == [refused] * FEWER
-
-
-def test_e34_under_an_ask_rule_the_second_lock_is_asked_too(new_desk: NewDesk) -> None:
+def test_e33_e34_every_resume_asks_the_hook_and_then_the_second_lock(new_desk: NewDesk) -> None:
     """The engine's own set-up, twenty times: the hook is asked, then the second lock, whose no is final."""
     desk = new_desk(says([bash("toolu_1", "echo secret")]))
     turns = Paused(desk).resume([{"hook": allow, "can": can_deny, "ask": ["Bash"]}] * REPETITIONS)
     assert sorted(desk.locks("toolu_1")[1:]) == ["can_use_tool"] * REPETITIONS + ["hook"] * REPETITIONS
     refused = {"toolu_1": "The second lock says no."}
     assert [turn.tool_results for turn in turns] == [refused] * REPETITIONS
-
-
-def test_e39_e40_the_second_lock_alone_decides(new_desk: NewDesk) -> None:
-    """With a hook of no opinion its no is read without a prefix, and its changed input is what runs."""
-    desk = new_desk(says([bash("toolu_1", "echo asked")]))
-    edited = PermissionResultAllow(updated_input={"command": "echo edited"})
-    turns = Paused(desk).resume(
-        [{"hook": no_opinion, "can": can} for can in (can_deny, can_allow, lambda *_: edited)]
-    )
-    assert [turn.tool_results for turn in turns] == [
-        {"toolu_1": "The second lock says no."},
-        {"toolu_1": "asked"},
-        {"toolu_1": "edited"},
-    ]
 
 
 # --- what is offered, what it costs, what is seen ----------------------------------------
@@ -590,27 +563,6 @@ def test_e27_a_whitelist_offers_exactly_what_works_here(new_desk: NewDesk) -> No
         "WebSearch",
         "Write",
         NOTE,
-    ]
-
-
-def test_e27_without_a_whitelist_tools_hide_and_others_mean_nothing(new_desk: NewDesk) -> None:
-    """Why there is one: by default the MCP tool is behind the tool search, and timers are offered."""
-    desk = new_desk(says([Text("hi")]))
-    desk.turn("go", hook=allow, tools=None)
-    assert sorted(desk.server.calls[0].tool_names) == [
-        "Agent",
-        "AskUserQuestion",
-        "Bash",
-        "DeferredToolPlaceholder",
-        "Edit",
-        "ListAgents",
-        "Read",
-        "ReportFindings",
-        "ScheduleWakeup",
-        "Skill",
-        "ToolSearch",
-        "Workflow",
-        "Write",
     ]
 
 

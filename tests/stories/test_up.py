@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import Any
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from agent_runner.messages_api import MessagesServer
 from agent_runner.messages_request import Request, Text, ToolUse
+from bot.cli import main
 from tests.fakes.scripts import WRITE
-from tests.fakes.stack import COUNTERSIGN, Stack, clean_environment, until
+from tests.fakes.stack import Stack, until
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("up")]
 
@@ -283,16 +284,10 @@ Arguments = Callable[[Path], list[str]]
 )  # fmt: skip
 def test_up_refuses_what_cannot_work(tmp_path: Path, arguments: Arguments, said: str) -> None:
     """A mistake in the flags or the file: one line and a remedy, exit code 2, no traceback."""
-    failed = subprocess.run(
-        [*COUNTERSIGN, "up", "--port", "0", "--state-dir", str(tmp_path / "state"), *arguments(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=clean_environment(),
-        timeout=60,
-        check=False,
-    )
-    assert (failed.returncode, "Traceback" in failed.stderr) == (2, False)
-    assert said in failed.stderr
+    flags = ["up", "--port", "0", "--state-dir", str(tmp_path / "state"), *arguments(tmp_path)]
+    failed = CliRunner().invoke(main, flags)
+    assert (failed.exit_code, "Traceback" in failed.output) == (2, False)
+    assert said in failed.output
 
 
 def _file(path: Path, text: str) -> Path:
