@@ -54,3 +54,8 @@ def chromium_path() -> str:
             pytest.fail(missing)
         pytest.skip(missing)
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups that must stay together go first: begun last, one worker would still be at them alone."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
