@@ -575,20 +575,8 @@ def test_a_tool_that_does_not_exist_asks_nobody(new_desk: NewDesk) -> None:
     assert (desk.asked, turn.result.result) == ([], "done")
 
 
-def test_e28_a_missing_mcp_server_loses_nothing(new_desk: NewDesk) -> None:
-    """The resume says so without asking hook or model; with the server back the same resume works."""
-    desk = new_desk(says([ToolUse("toolu_1", NOTE, {"text": "hello"})]))
-    session = desk.turn("go", hook=defer).session_id
-    desk.asked.clear()
-    turn = desk.turn(hook=allow, can=can_allow, resume=session, mcp_servers={})
-    assert (turn.result.stop_reason, turn.result.is_error) == ("tool_deferred_unavailable", True)
-    assert (desk.asked, len(desk.server.calls)) == ([], 1)
-    turn = desk.turn(hook=allow, can=can_allow, resume=session)
-    assert (turn.result.result, desk.notes) == ("done", ["hello"])
-
-
 def test_e35_costs_are_cumulative_and_usage_is_not(new_desk: NewDesk) -> None:
-    """Three runs of one call each: the cost grows to three calls' worth, the usage stays one call's."""
+    """Two runs of one call each: the cost grows to two calls' worth, the usage stays one call's."""
     model = says([bash("toolu_1", "echo x")], [Text("one")], [Text("two")])
 
     def script(request: Request) -> Answer:
@@ -602,13 +590,12 @@ def test_e35_costs_are_cumulative_and_usage_is_not(new_desk: NewDesk) -> None:
     runs = [
         first.result,
         desk.turn(hook=allow, can=can_allow, resume=session).result,
-        desk.turn("more", hook=allow, resume=session).result,
     ]
     costs = [run.total_cost_usd or 0.0 for run in runs]
-    assert costs == pytest.approx([costs[0], costs[0] * 2, costs[0] * 3])
+    assert costs == pytest.approx([costs[0], costs[0] * 2])
     assert costs[0] > 0
-    assert [(run.usage or {})["input_tokens"] for run in runs] == [1000, 1000, 1000]
-    assert [run.num_turns for run in runs] == [1, 1, 1]
+    assert [(run.usage or {})["input_tokens"] for run in runs] == [1000, 1000]
+    assert [run.num_turns for run in runs] == [1, 1]
 
 
 def test_e36_the_parents_environment_reaches_bash(new_desk: NewDesk, monkeypatch: pytest.MonkeyPatch) -> None:
