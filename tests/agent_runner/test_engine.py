@@ -306,7 +306,7 @@ def test_case_a05_a_missing_workspace_is_told_once_and_can_be_retried(desk_with:
 
 
 def test_case_a06_a_missing_tool_server_loses_nothing(desk_with: NewDesk, tmp_path: Any) -> None:
-    """An MCP server that is down at the resume (E28): said by name, tried again by itself until it is back."""
+    """An MCP server that is down at the resume (E28): said by name, tried again until it is back."""
     server = tmp_path / "server.py"
     server.write_text(MCP_SERVER.replace("LOG", str(tmp_path / "out.txt")))
     mcp = {"notes": {"type": "stdio", "command": shutil.which("python3"), "args": [str(server)]}}
