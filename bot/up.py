@@ -23,8 +23,8 @@ from bot.private_files import lock, private_directory, write_private
 from bot.settings import Settings
 from bot.stores import private_store, store_of
 
-START_SECONDS = 30.0
-"""How long the parts get to start (about 3 s on two cores)."""
+START_SECONDS = 60.0
+"""How long the parts get to start: about 3 s on two idle cores, 20 s on very busy ones."""
 
 MIND_SECONDS = 0.5
 """Time between two looks at the child processes."""
