@@ -79,12 +79,24 @@ class _Reader:
 _reader = _Reader()
 
 
-@lru_cache(maxsize=512)
+class _Unread(Exception):
+    """The text was not read this time; it may be the next time, so this is not remembered."""
+
+
 def read(text: str) -> Script:
     """What `text` would run. Never raises; a text that cannot be read is uncertain, and plainly so."""
+    try:
+        return remembered(text)
+    except _Unread:
+        return Script(text=text, plain=None, commands=(), uncertain=True)
+
+
+@lru_cache(maxsize=512)
+def remembered(text: str) -> Script:
+    """What was read of a text, once for each; a failure is not kept."""
     told = _reader.ask(text)
     if told is None:
-        return Script(text=text, plain=None, commands=(), uncertain=True)
+        raise _Unread
     plain = None if told["plain"] is None else tuple(map(_command, told["plain"]))
     return Script(
         text=text,

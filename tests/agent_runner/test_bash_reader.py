@@ -15,7 +15,7 @@ from agent_runner.policy import Policy, judge
 
 def reading() -> psutil.Process:
     """The reading process of this process."""
-    bash_reader.read.cache_clear()
+    bash_reader.remembered.cache_clear()
     bash_reader.read("ls")
     found = [c for c in psutil.Process().children() if "bash_reader" in " ".join(c.cmdline())]
     assert len(found) == 1
@@ -35,7 +35,7 @@ def test_a_crash_is_uncertain_and_the_next_text_is_read_again() -> None:
     reading().send_signal(signal.SIGKILL)
     seen = bash_reader.read("pwd")  # by the dead process, or by the next one if its death was noticed
     assert seen in (read_here("pwd"), Script(text="pwd", plain=None, commands=(), uncertain=True))
-    bash_reader.read.cache_clear()
+    bash_reader.remembered.cache_clear()
     assert bash_reader.read("pwd") == read_here("pwd")
 
 

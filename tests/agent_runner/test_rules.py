@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runner.bash import MAX_CHARS
-from agent_runner.bash_reader import read
+from agent_runner.bash_reader import read, remembered
 from agent_runner.errors import FixConfiguration
 from agent_runner.matching import Call, allowing, may_reach, never_allows, stops
 from agent_runner.rules import parse
@@ -555,7 +555,7 @@ def test_a_line_is_allowed_exactly_if_all_its_commands_are(parts: list[tuple[tup
 def test_reading_any_text_never_fails_and_is_stable(text: str) -> None:
     """The reader takes any text at all, and says the same about it twice."""
     script = read(text)
-    read.cache_clear()
+    remembered.cache_clear()
     assert read(text) == script
     assert not stopped("Bash(zzz:*)", bash(text)) or "zzz" in text
 

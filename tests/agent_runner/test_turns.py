@@ -140,11 +140,11 @@ def test_the_watchdogs_end_a_turn_that_hangs(
 
 def test_a_long_command_is_no_hang(desk_with: NewDesk) -> None:
     """A replayed command that is silent for longer than a first sign may take goes on to its end."""
-    desk = desk_with(in_order(bash("sleep 3; echo done >> out.txt")))
+    desk = desk_with(in_order(bash("sleep 7; echo done >> out.txt")))
     inquiry = desk.asked("take long")
     desk.hold = True
     desk.choose(inquiry, "approve")
-    spec = spec_of(desk, inquiry.task_id, first_sign_seconds=0.5)
+    spec = spec_of(desk, inquiry.task_id, first_sign_seconds=5.0)
     lease = my_lease()
     assert desk.registers.take_lease(inquiry.task_id, lease)
     turn, now = desk.task(inquiry.task_id).turn, desk.now()
