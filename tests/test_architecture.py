@@ -343,13 +343,13 @@ def test_no_file_names_one_machine_or_a_registry() -> None:
 @pytest.mark.parametrize(
     ("text", "caught"),
     [
-        ("cd /root/ops", True),
+        ("cd /builds/ops", True),
         ("--index-url https://example.org", True),
         ("https://pypi.org/simple", True),
         ('path = "~/ops"', False),
         ("/srv/ops", False),
-        ("https://example.org/work/x", False),
-        ("docs/work/plan", False),
+        ("https://example.org/builds/x", False),
+        ("docs/builds/plan", False),
     ],
 )
 def test_the_pattern_catches_what_it_should(text: str, caught: bool) -> None:
