@@ -11,6 +11,7 @@ from agent_runner import bash_reader
 from agent_runner.bash import Script, read_here
 from agent_runner.matching import Call
 from agent_runner.policy import Policy, judge
+from tests.fakes.stack import until
 
 
 def reading() -> psutil.Process:
@@ -48,5 +49,6 @@ def test_a_text_that_hangs_is_asked_about(monkeypatch: pytest.MonkeyPatch, comma
     process = reading()
     monkeypatch.setattr(bash_reader, "SECONDS", 0.2)
     process.send_signal(signal.SIGSTOP)
+    until(lambda: process.status() == psutil.STATUS_STOPPED)
     assert judge(policy, call).effect == effect
     assert not process.is_running()
