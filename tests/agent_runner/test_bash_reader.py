@@ -45,7 +45,8 @@ def test_a_text_that_hangs_is_asked_about(monkeypatch: pytest.MonkeyPatch, comma
     """No answer in time: not allowed by a rule that would allow it, still denied by one that denies it."""
     policy = Policy(allow=("Bash(ls:*)",), deny=("Bash(sudo *)",))
     call = Call(tool_name="Bash", tool_input={"command": command}, cwd="/srv", workspace="ops")
-    judge(policy, call)  # the rules themselves are read, too
+    warm = call.having(tool_input={"command": "true"})
+    judge(policy, warm)  # the rules themselves are read, too; the call itself must not be
     process = reading()
     monkeypatch.setattr(bash_reader, "SECONDS", 0.2)
     process.send_signal(signal.SIGSTOP)
