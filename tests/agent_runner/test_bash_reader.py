@@ -48,7 +48,7 @@ def test_a_text_that_hangs_is_asked_about(monkeypatch: pytest.MonkeyPatch, comma
     warm = call.having(tool_input={"command": "true"})
     judge(policy, warm)  # the rules themselves are read, too; the call itself must not be
     process = reading()
-    monkeypatch.setattr(bash_reader, "SECONDS", 0.2)
+    monkeypatch.setattr(bash_reader, "SECONDS", 0.01)
     process.send_signal(signal.SIGSTOP)
     until(lambda: process.status() == psutil.STATUS_STOPPED)
     assert judge(policy, call).effect == effect
