@@ -1,6 +1,8 @@
-"""Makes a card fit where text is limited: what is too long becomes an attachment."""
+"""Makes a card fit where space is limited: what is too long becomes an attachment."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 from agent_runner.model import Value
 from cards import wording
@@ -11,17 +13,23 @@ from cards.model import (
     Code,
     Diff,
     Element,
+    Fields,
     Hint,
     Line,
     Op,
     Prose,
+    Question,
+    Questions,
     Quote,
     Theirs,
     Verb,
 )
 
-_NEEDS_THE_TEXT = (Verb.APPROVE, Verb.CHANGE, Verb.ALWAYS)
+_NEEDS_THE_TEXT = (Verb.APPROVE, Verb.CHANGE, Verb.ALWAYS, Verb.ANSWER)
 _SIGN = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
+_WORD_SIGNS = {Op.SAME: ("", ""), Op.ADDED: ("{+", "+}"), Op.REMOVED: ("[-", "-]"), Op.GAP: ("", "")}
+BEGINNING = 300
+"""Characters of each text of a question that stay on a card whose questions are attached."""
 
 
 class Fitted(Value):
@@ -31,49 +39,125 @@ class Fitted(Value):
     files: tuple[Attachment, ...]
 
 
-def attached(card: Card, *, limit: int, uploaded: bool) -> Fitted:
-    """The card with every text longer than `limit` characters turned into an attachment.
+def fitted(card: Card, fits: Callable[[Card], bool], *, uploaded: bool, prefix: str = "") -> Fitted:
+    """The card with as many of its texts as needed turned into attachments, the longest first.
 
-    As long as the files are not `uploaded`, nothing on the card approves: the whole text must be
-    within reach of whoever says yes.
+    `fits` is asked until it says yes or nothing is left to move; then the card is as small as it
+    gets. As long as the files are not `uploaded`, nothing on the card approves: the whole text
+    must be within reach of whoever says yes. `prefix` begins the names of the files.
     """
+    moved: set[int] = set()
+    while True:
+        done = _moved(card, moved, uploaded, prefix)
+        movable = [at for at, element in enumerate(card.elements) if at not in moved and _text(element)]
+        if fits(done.card) or not movable:
+            return done
+        moved.add(max(movable, key=lambda at: len(_content(card.elements[at]))))
+
+
+def attached(card: Card, *, limit: int, uploaded: bool) -> Fitted:
+    """The card with every text longer than `limit` characters turned into an attachment."""
+    long = {at for at, element in enumerate(card.elements) if len(_content(element)) > limit}
+    return _moved(card, long, uploaded)
+
+
+def _moved(card: Card, moved: set[int], uploaded: bool, prefix: str = "") -> Fitted:
     elements: list[Element] = []
     files: list[Attachment] = []
-    for element in card.elements:
-        found = _text(element)
-        if found is None or len(found[1]) <= limit:
+    for at, element in enumerate(card.elements):
+        found = _text(element) if at in moved else None
+        if found is None:
             elements.append(element)
             continue
-        name = f"part-{len(files) + 1}.txt"
+        name = f"{prefix}part-{len(files) + 1}.txt"
         files.append(_attachment(card.lang, found[0], name, found[1], uploaded))
         elements.append(files[-1])
+        if isinstance(element, Questions):
+            elements.append(_shortened(element))
     if files and not uploaded:
         elements = [kept for element in elements for kept in _without_yes(element)]
     return Fitted(card=card.model_copy(update={"elements": tuple(elements)}), files=tuple(files))
 
 
+def _content(element: Element) -> str:
+    found = _text(element)
+    return found[1] if found else ""
+
+
 def _text(element: Element) -> tuple[Line, str] | None:
+    """What of an element can go into a file: its label, and its text as it is."""
     if isinstance(element, Code | Quote | Prose):
         return element.label, element.text.raw
     if isinstance(element, Diff):
-        if element.by_words:
-            return element.label, "".join(part.text.raw for part in element.parts)
-        return element.label, "\n".join(_SIGN[part.op] + part.text.raw for part in element.parts)
+        return element.label, _diff(element)
+    if isinstance(element, Fields):
+        return (), "\n".join(f"{_raw(item.label)}: {_raw(item.value)}" for item in element.items)
+    if isinstance(element, Questions):
+        return (), "\n".join(line for question in element.items for line in _question(question))
     return None
 
 
-def _attachment(lang: str, label: Line, name: str, text: str, uploaded: bool) -> Attachment:
-    size = wording.number(lang, len(text))
+def _diff(element: Diff) -> str:
+    if not element.by_words:
+        return "\n".join(_SIGN[part.op] + part.text.raw for part in element.parts)
+    signs = ((*_WORD_SIGNS[part.op], part.text.raw) for part in element.parts)
+    return "".join(f"{start}{words}{end}" for start, end, words in signs)
+
+
+def _question(question: Question) -> Iterator[str]:
+    yield f"{question.number}  {question.header.raw}  {question.text.raw} ({question.note})"
+    for option in question.options:
+        yield f"    {option.mark}  {option.label.raw}"
+        if option.description.raw:
+            yield f"        {option.description.raw}"
+
+
+def _raw(line: Line) -> str:
+    return "".join(part.raw if isinstance(part, Theirs) else part.text for part in line)
+
+
+def _attachment(lang: str, label: Line, name: str, content: str, uploaded: bool) -> Attachment:
+    size = wording.number(lang, len(content))
+    label = label or wording.line(lang, "label.details")
     if uploaded:
         words = wording.line(lang, "label.attached", label=label, filename=name, size=size)
     else:
         words = wording.line(lang, "label.not_attached", label=label, size=size)
-    return Attachment(label=words, filename=name, text=Theirs(raw=text))
+    return Attachment(label=words, filename=name, text=Theirs(raw=content))
+
+
+def _shortened(element: Questions) -> Questions:
+    items = tuple(_short_question(question) for question in element.items)
+    return Questions(items=items, send=element.send)
+
+
+def _short_question(question: Question) -> Question:
+    options = tuple(
+        option.having(label=_short(option.label), description=_short(option.description))
+        for option in question.options
+    )
+    return Question(
+        number=question.number,
+        header=_short(question.header),
+        text=_short(question.text),
+        options=options,
+        multiple=question.multiple,
+        other=question.other,
+        note=question.note,
+    )
+
+
+def _short(theirs: Theirs) -> Theirs:
+    if len(theirs.raw) <= BEGINNING:
+        return theirs
+    return Theirs(raw=f"{theirs.raw[:BEGINNING]} …", code=theirs.code)
 
 
 def _without_yes(element: Element) -> tuple[Element, ...]:
     if isinstance(element, Hint):
         return ()
+    if isinstance(element, Questions):
+        return (Questions(items=element.items),)
     if isinstance(element, Actions):
         kept = tuple(button for button in element.buttons if button.verb not in _NEEDS_THE_TEXT)
         return (Actions(buttons=kept),) if kept else ()

@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 
 from agent_runner.model import Inquiry, Kind, Progress, Task, Verdict
 from cards import call, choices, diffs, outcomes, wording
-from cards.attach import attached
+from cards.attach import Fitted, attached, fitted
 from cards.choices import Field, editable_fields, edited_input
 from cards.jobs import result_card, status_card
 from cards.model import (
@@ -34,13 +34,16 @@ from cards.model import (
     Verb,
 )
 from cards.outcomes import Reader, person
-from cards.people import approvers
+from cards.people import Names, approvers
 
 __all__ = [
     "Field",
+    "Fitted",
     "attached",
+    "button",
     "editable_fields",
     "edited_input",
+    "fitted",
     "inquiry_card",
     "posts",
     "result_card",
@@ -62,7 +65,7 @@ def inquiry_card(
     lang: str,
     zone: tzinfo,
     now: datetime,
-    approver_names: Sequence[str] = (),
+    approver_names: Names = (),
     can_decide: bool | None = None,
     position: tuple[int, int] | None = None,
     previous: Inquiry | None = None,
@@ -70,13 +73,13 @@ def inquiry_card(
 ) -> Card:
     """The card of one request, in whatever state it is.
 
-    `approver_names` are the people who may decide, by name; without them the policy's words are
-    shown. `can_decide`: whether this reader may (None: the card is for everybody). `position`:
+    `approver_names` are the people who may decide; without them the policy's words are shown.
+    `can_decide`: whether this reader may (None: the card is for everybody). `position`:
     which of how many open requests this is. `previous`: the inquiry it replaces, for a diff.
     `followed_by`: the number of the request that asks for the same again.
     """
     reader = Reader(lang, zone, now)
-    names = approvers(inquiry, lang, approver_names)
+    names = approvers(inquiry, lang, approver_names, mention=inquiry.open)
     parts: list[Element] = [*call.warnings(inquiry, lang)]
     if previous is not None:
         parts += _replaces(inquiry, previous, lang)
@@ -139,7 +142,7 @@ def _input(inquiry: Inquiry, lang: str, may_answer: bool) -> tuple[Element, ...]
     asked = choices.questions(inquiry.tool_input) if inquiry.kind is Kind.QUESTION else ()
     if not asked:
         return call.elements(inquiry, lang)
-    send = _button(Verb.ANSWER, inquiry, lang) if inquiry.open and may_answer else None
+    send = button(Verb.ANSWER, inquiry, lang) if inquiry.open and may_answer else None
     items = tuple(_question(at, question, len(asked), lang) for at, question in enumerate(asked))
     rest = {key: value for key, value in inquiry.tool_input.items() if key != "questions"}
     return (Questions(items=items, send=send), *call.arguments(rest, lang))
@@ -166,7 +169,8 @@ def _mark(index: int, questions: int) -> str:
     return str(index + 1) if questions == 1 or index >= len(_LETTERS) else _LETTERS[index]
 
 
-def _button(verb: Verb, inquiry: Inquiry, lang: str) -> Button:
+def button(verb: Verb, inquiry: Inquiry, lang: str) -> Button:
+    """The button for a verb on a request, with the inputs of its form if it opens one."""
     inputs = _inputs(verb, inquiry, lang)
     return Button(
         verb=verb,
@@ -199,13 +203,13 @@ def _field(field: Field, lang: str) -> Input:
     )
 
 
-def _vote(verdict: Verdict, name: str, time: str, lang: str) -> Paragraph:
+def _vote(verdict: Verdict, name: str, time: Line, lang: str) -> Paragraph:
     return Paragraph(text=wording.line(lang, f"vote.{verdict}", who=Theirs(raw=name), time=time))
 
 
 def _ways_to_answer(inquiry: Inquiry, lang: str, position: tuple[int, int] | None) -> Iterable[Element]:
     offered = choices.verbs(inquiry)
-    buttons = tuple(_button(verb, inquiry, lang) for verb in offered if verb is not Verb.ANSWER)
+    buttons = tuple(button(verb, inquiry, lang) for verb in offered if verb is not Verb.ANSWER)
     if buttons:
         yield Actions(buttons=buttons)
     if inquiry.open and offered:
@@ -260,7 +264,7 @@ def posts(
     lang: str,
     zone: tzinfo,
     now: datetime,
-    approver_names: Mapping[str, Sequence[str]] | None = None,
+    approver_names: Mapping[str, Names] | None = None,
 ) -> tuple[Post, ...]:
     """Every message that should stand in the task's thread now, oldest first.
 

@@ -15,6 +15,7 @@ from cards.model import (
     Element,
     Footer,
     Line,
+    Ours,
     Paragraph,
     Prose,
     Quote,
@@ -23,7 +24,7 @@ from cards.model import (
     Verb,
 )
 from cards.outcomes import Reader, person
-from cards.people import approvers
+from cards.people import Names, approvers
 
 _NO_RETRY = ("outcome_unknown", "transcript_missing")
 """Failures that running the same turn again cannot heal, or must not."""
@@ -38,7 +39,7 @@ def status_card(
     lang: str,
     zone: tzinfo,
     now: datetime,
-    approver_names: Mapping[str, Sequence[str]] | None = None,
+    approver_names: Mapping[str, Names] | None = None,
 ) -> Card:
     """The one message that says how the task stands: queued, working, waiting for whom, ended."""
     reader = Reader(lang, zone, now)
@@ -58,12 +59,12 @@ def _status(
     progress: Progress | None,
     pending: Sequence[Inquiry],
     reader: Reader,
-    names: Mapping[str, Sequence[str]],
+    names: Mapping[str, Names],
 ) -> tuple[Line, Line]:
     lang, workspace = reader.lang, Theirs(raw=task.workspace)
     if task.ended:
         what = wording.text(lang, f"ended.{task.state}")
-        return wording.line(lang, "status.ended", what=what), wording.as_line(reader.time(task.updated_at))
+        return wording.line(lang, "status.ended", what=what), reader.time(task.updated_at)
     if task.stop_requested_by is not None:
         return wording.line(lang, "status.stopping", who=person(task.stop_requested_by)), ()
     if task.state is TaskState.WAITING and pending:
@@ -75,7 +76,7 @@ def _status(
 
 
 def _waiting(
-    task: Task, pending: Sequence[Inquiry], reader: Reader, names: Mapping[str, Sequence[str]]
+    task: Task, pending: Sequence[Inquiry], reader: Reader, names: Mapping[str, Names]
 ) -> tuple[Line, Line]:
     lang = reader.lang
     people = dict.fromkeys(approvers(inquiry, lang, names.get(inquiry.id, ())) for inquiry in pending)
@@ -97,8 +98,8 @@ def _progress(progress: Progress | None, reader: Reader) -> Line:
         doing = wording.as_line(Theirs(raw=progress.detail or progress.activity))
     steps = wording.count(lang, "steps", progress.tool_calls) if progress.tool_calls else ""
     elapsed = wording.duration(lang, reader.now - progress.since)
-    took = wording.line(lang, "status.elapsed", duration=elapsed)
-    return wording.joined([doing, wording.as_line(steps) if steps else (), took])
+    took = Ours(text=wording.text(lang, "status.elapsed", duration=elapsed), passing=True)
+    return wording.joined([doing, wording.as_line(steps) if steps else (), (took,)])
 
 
 def result_card(task: Task, *, lang: str, zone: tzinfo, now: datetime) -> Card:
@@ -112,7 +113,7 @@ def result_card(task: Task, *, lang: str, zone: tzinfo, now: datetime) -> Card:
             at = Reader(lang, zone, now).time(task.retry_at)
             parts.append(Paragraph(text=wording.line(lang, "result.retry_at", time=at)))
         parts += _ways_on(task, lang)
-    parts.append(Footer(text=wording.as_line(Reader(lang, zone, now).time(task.updated_at))))
+    parts.append(Footer(text=Reader(lang, zone, now).time(task.updated_at)))
     return _card(task, lang, _headline(task, lang), _accounts(task, lang), parts)
 
 

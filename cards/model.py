@@ -15,7 +15,7 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SkipValidation
+from pydantic import AwareDatetime, Field, SkipValidation
 
 from agent_runner.model import Actor, Value
 
@@ -25,6 +25,10 @@ class Ours(Value):
 
     text: str
     strong: bool = False
+    at: AwareDatetime | None = None
+    """Set when the words are a time: a surface that knows its reader's zone may write it itself."""
+    passing: bool = False
+    """Whether it changes by itself as time goes by: no news, so nothing is updated for it alone."""
 
 
 class Theirs(Value):
@@ -35,6 +39,8 @@ class Theirs(Value):
     """Whether it is something a machine reads (a rule, a path, an argument)."""
     actor: Actor | None = None
     """Set when this is a person's name: a surface may link to them."""
+    mention: bool = False
+    """Whether this person is waited for: a surface may notify them. Only ever set with `actor`."""
 
 
 Line = tuple[Ours | Theirs, ...]
@@ -72,6 +78,10 @@ class Verb(StrEnum):
     ASK_AGAIN = "ask_again"
     STOP = "stop"
     RETRY = "retry"
+    DO_NOW = "do_now"
+    """Do what an old message asked for (it came while nobody listened)."""
+    LEAVE = "leave"
+    """Leave it undone."""
 
 
 class Style(StrEnum):
@@ -112,6 +122,8 @@ class Button(Value):
     inquiry_id: str = ""
     task_id: str = ""
     """For verbs that act on the task (`stop`, `retry`); otherwise empty."""
+    held_id: str = ""
+    """For verbs that act on a message that was held back (`do_now`, `leave`); otherwise empty."""
     style: Style = Style.PLAIN
     inputs: tuple[Input, ...] = ()
     submit: str = ""
@@ -308,9 +320,24 @@ class Card(Value):
 
     @property
     def fingerprint(self) -> str:
-        """64 hexadecimal characters that differ when anything shown differs."""
-        text = json.dumps(self.model_dump(mode="python"), sort_keys=True, default=str)
+        """64 hexadecimal characters that differ when the card has something new to say.
+
+        Revisions alone are nothing new, nor is what changes by itself as time goes by.
+        """
+        text = json.dumps(_news(self.model_dump(mode="python")), sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _news(shown: Any) -> Any:
+    """What of a dumped card counts as said."""
+    if isinstance(shown, dict):
+        if shown.get("passing"):
+            return None
+        dropped = {"revision", *(("text",) if shown.get("at") else ())}
+        return {key: _news(value) for key, value in shown.items() if key not in dropped}
+    if isinstance(shown, list | tuple):
+        return [_news(item) for item in shown]
+    return shown
 
 
 class Post(Value):

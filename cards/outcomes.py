@@ -19,7 +19,7 @@ from agent_runner.model import (
 )
 from cards import diffs, wording
 from cards.choices import is_call
-from cards.model import CardState, Code, Element, Fields, Item, Line, Outcome, Quote, Theirs
+from cards.model import CardState, Code, Element, Fields, Item, Line, Ours, Outcome, Quote, Theirs
 
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,3})\b")
 """How the engine's Bash tool begins the result of a command that failed."""
@@ -32,9 +32,9 @@ class Reader(NamedTuple):
     zone: tzinfo
     now: datetime
 
-    def time(self, when: datetime) -> str:
+    def time(self, when: datetime) -> Line:
         """A time as this reader says it."""
-        return wording.moment(self.lang, when, zone=self.zone, now=self.now)
+        return (Ours(text=wording.moment(self.lang, when, zone=self.zone, now=self.now), at=when),)
 
 
 def person(actor: Actor) -> Theirs:
@@ -92,7 +92,7 @@ def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
     if run.state is Execution.NONE:
         yield wording.line(lang, "run.starting")
         return
-    started = reader.time(run.started_at) if run.started_at else "?"
+    started = reader.time(run.started_at) if run.started_at else wording.as_line("?")
     if run.state is Execution.STARTED:
         yield wording.line(lang, "run.running", time=started)
     else:

@@ -187,6 +187,7 @@ def _target(button: Button) -> dict[str, Any]:
         "data-verb": button.verb,
         "data-inquiry": button.inquiry_id or None,
         "data-task": button.task_id or None,
+        "data-held": button.held_id or None,
         "data-revision": button.revision,
     }
 

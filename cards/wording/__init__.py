@@ -17,7 +17,7 @@ from cards.wording import en, ja, zh
 TABLES: Mapping[str, Mapping[str, str]] = {"en": en.WORDS, "zh": zh.WORDS, "ja": ja.WORDS}
 LANGUAGES = tuple(TABLES)
 
-Words = str | int | Theirs | Line
+Words = str | int | Ours | Theirs | Line
 """What can stand in a place: text of ours, a number, text of theirs, or a line of both."""
 
 
@@ -48,7 +48,7 @@ def as_line(words: Words) -> Line:
     """Any words as a line."""
     if isinstance(words, tuple):
         return words
-    return (words if isinstance(words, Theirs) else Ours(text=str(words)),)
+    return (words if isinstance(words, Theirs | Ours) else Ours(text=str(words)),)
 
 
 def joined(lines: Iterable[Line], separator: str = " · ") -> Line:

@@ -281,4 +281,13 @@ WORDS: Mapping[str, str] = {
     "month.10": "October",
     "month.11": "November",
     "month.12": "December",
+    # A message that came while nobody listened
+    "button.do_now": "Do it now",
+    "button.leave": "Leave it",
+    "typed.held": "1 do it now   2 leave it",
+    "held.title": "This was written at {time}, while nobody was listening here",
+    "held.summary": "by {who} · nothing was done with it yet",
+    "held.label": "What {who} wrote",
+    "held.do_now": "Begun now.",
+    "held.leave": "Left undone.",
 }

@@ -283,4 +283,13 @@ WORDS: Mapping[str, str] = {
     "month.10": "10月",
     "month.11": "11月",
     "month.12": "12月",
+    # A message that came while nobody listened
+    "button.do_now": "今すぐ実行",
+    "button.leave": "実行しない",
+    "typed.held": "1 今すぐ実行   2 実行しない",
+    "held.title": "{time} に書かれたメッセージです（その間、こちらは停止していました）",
+    "held.summary": "{who} さんから · まだ何もしていません",
+    "held.label": "{who} さんのメッセージ",
+    "held.do_now": "今開始しました。",
+    "held.leave": "実行しませんでした。",
 }

@@ -260,4 +260,13 @@ WORDS: Mapping[str, str] = {
     "month.10": "10月",
     "month.11": "11月",
     "month.12": "12月",
+    # A message that came while nobody listened
+    "button.do_now": "现在执行",
+    "button.leave": "不执行",
+    "typed.held": "1 现在执行   2 不执行",
+    "held.title": "这条消息写于 {time}，当时服务未在线",
+    "held.summary": "来自 {who} · 尚未据此做任何事",
+    "held.label": "{who} 写的内容",
+    "held.do_now": "现已开始。",
+    "held.leave": "未执行。",
 }

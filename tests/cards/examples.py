@@ -28,6 +28,7 @@ from agent_runner.model import (
     Vote,
 )
 from cards import compose
+from cards.held import held_card
 from cards.model import Card
 
 ZONE = timezone(timedelta(hours=8))
@@ -303,6 +304,9 @@ CARDS: Mapping[str, Callable[[str], Card]] = {
     "result_failed": result(task(TaskState.FAILED, failure=_LOST)),
     "result_failed_oddly": result(task(TaskState.FAILED, failure=_ODD)),
     "result_stuck": result(task(TaskState.STUCK, failure=_UNKNOWN)),
+    "held": lambda lang: held_card(
+        "held-1", "restart the pods\nand tell me", by=MEI, at=ASKED, lang=lang, zone=ZONE, now=NOW
+    ),
     "result_stopped": result(task(TaskState.STOPPED, stop_requested_by=KAI)),
 }
 """Every card there is, by name: language -> card."""

@@ -1,0 +1,42 @@
+"""The card that asks about a message which came while nobody listened."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+
+from agent_runner.model import Actor
+from cards import wording
+from cards.model import Actions, Button, Card, CardState, Hint, Paragraph, Quote, Style, Theirs, Verb
+from cards.outcomes import Reader, person
+
+
+def held_card(
+    held_id: str, text: str, *, by: Actor, at: datetime, lang: str, zone: tzinfo, now: datetime
+) -> Card:
+    """Asks whether an old message shall be acted on now; it shows the message whole."""
+    reader = Reader(lang, zone, now)
+    return Card(
+        lang=lang,
+        state=CardState.PENDING,
+        title=wording.line(lang, "held.title", time=reader.time(at)),
+        summary=wording.line(lang, "held.summary", who=person(by)),
+        elements=(
+            Quote(label=wording.line(lang, "held.label", who=person(by)), text=Theirs(raw=text)),
+            Actions(buttons=tuple(_button(verb, held_id, lang) for verb in (Verb.DO_NOW, Verb.LEAVE))),
+            Hint(text=wording.text(lang, "typed.held")),
+        ),
+    )
+
+
+def settled_card(card: Card, verb: Verb, *, lang: str) -> Card:
+    """The same card after the answer, with nothing left to press."""
+    done = Paragraph(text=wording.line(lang, f"held.{verb}"))
+    settled = card.settled()
+    elements = (*settled.elements, done)
+    return settled.model_copy(update={"elements": elements, "state": CardState.ANSWERED})
+
+
+def _button(verb: Verb, held_id: str, lang: str) -> Button:
+    style = Style.PRIMARY if verb is Verb.DO_NOW else Style.PLAIN
+    label = wording.text(lang, f"button.{verb}")
+    return Button(verb=verb, label=label, revision=0, held_id=held_id, style=style)
