@@ -21,7 +21,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from agent_runner.config_checks import McpServer, check_values, read_people
+from agent_runner.config_chats import Feishu, Slack, with_kept_groups
+from agent_runner.config_checks import PLATFORMS, McpServer, check_values, read_people
 from agent_runner.config_policy import check_policy, warnings
 from agent_runner.config_report import Report, Source, suggest, table
 from agent_runner.config_types import NOT_IN_FILE, file_keys, validate
@@ -101,15 +102,24 @@ class Config(Value):
     web: Web = Web()
     runner: Runner = Runner()
     model: Model = Model()
+    slack: Slack = Slack()
+    feishu: Feishu = Feishu()
     source: str = ""
     """The file it was read from; empty if there is none."""
     warnings: tuple[str, ...] = ()
     """What is no mistake but probably not meant, for the start-up message and `doctor`."""
 
     @property
+    def group_keepers(self) -> tuple[str, ...]:
+        """The platforms that keep approver groups for us."""
+        chats = {"slack": self.slack, "feishu": self.feishu}
+        return tuple(name for name, chat in chats.items() if chat.groups)
+
+    @property
     def policy_version(self) -> str:
         """Changes whenever a rule, a route or a person does; on record with every decision."""
         rules = self.model_dump(mode="json", include={"policy", "people"})
+        rules["groups"] = [self.slack.groups, self.feishu.groups]
         return hashlib.sha256(canonical(rules).encode()).hexdigest()[:VERSION_CHARS]
 
 
@@ -127,13 +137,14 @@ def load(path: Path | None, *, text: str | None = None) -> Config:
     report = Report(source)
     people = read_people(raw, report.add)
     check_values(raw, report.add)
-    check_policy(raw, people, report.add)
+    approvers = with_kept_groups(raw, people, PLATFORMS)
+    check_policy(raw, approvers, report.add)
     data = _as_models(raw, people, report)
     validate(data, Config, (), report)
     report.finish()
     for workspace in data.get("workspaces", {}).values():
         workspace["path"] = _absolute(workspace["path"], file)
-    return Config.model_validate({**data, "source": str(file), "warnings": warnings(raw, people)})
+    return Config.model_validate({**data, "source": str(file), "warnings": warnings(raw, approvers)})
 
 
 def load_hook(config: Config, directory: Path) -> NeedsApproval | None:

@@ -44,6 +44,12 @@ class NotAllowed(CountersignError):
     code = "not_allowed"
 
 
+class GuestsMayNot(NotAllowed):
+    """A guest of the chat cannot start jobs: somebody has to list them first."""
+
+    code = "guests_may_not"
+
+
 class NotSignedIn(CountersignError):
     """The request carries no valid token."""
 

@@ -33,6 +33,8 @@ class Actor(Value):
     user_id: str
     name: str
     person: str = ""
+    guest: bool = False
+    """Whether the platform says, or cannot deny, that they are no full member of the team."""
 
     @property
     def key(self) -> str:

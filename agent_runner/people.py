@@ -57,9 +57,12 @@ def may_decide(
 
     Authority comes from [people] as it is now, not from the name stored with the actor, so that
     somebody who was removed is removed everywhere. Being the requester is believed of the
-    stored name too: that only ever takes a right away.
+    stored name too: that only ever takes a right away. A guest must be listed: in [people], or
+    as an approver by account; being the requester, or anyone, is not enough.
     """
     if not actor.user_id.strip() or not approvers:
+        return False
+    if actor.guest and not _named(actor, approvers, people):
         return False
     requester = same_person(actor, asked_by, people)
     if not requester_may_decide and (requester or actor.key == asked_by.key):
@@ -83,6 +86,45 @@ def names_of(approvers: Sequence[str], asked_by: Actor, people: People) -> tuple
         else:
             names.append(_display(approver, people))
     return tuple(dict.fromkeys(names))
+
+
+def contacts(
+    approvers: Sequence[str], asked_by: Actor, people: People, platform: str
+) -> tuple[str | Actor, ...]:
+    """The same people, each as that platform knows them where it does, so that it can notify them."""
+    names: dict[str, str | Actor] = {}
+    for name in names_of(approvers, asked_by, people):
+        names[name] = name
+    for approver in approvers:
+        if approver == "requester" and asked_by.platform == platform:
+            names[asked_by.name] = asked_by
+        for listed in _behind(approver, people):
+            account = next((a for a in people[listed].accounts if a.startswith(f"{platform}:")), "")
+            if account:
+                tenant, _, user = account.removeprefix(f"{platform}:").rpartition(":")
+                shown = _display(listed, people)
+                names[shown] = Actor(
+                    platform=platform, tenant=tenant, user_id=user, name=shown, person=listed
+                )
+    return tuple(names.values())
+
+
+def joined(people: People, groups: Mapping[str, Sequence[str]]) -> People:
+    """[people] with the members of groups that a platform keeps: group -> accounts.
+
+    Somebody who is not listed becomes a person of their own, named by their account.
+    """
+    if not groups:
+        return people
+    owner = {account: name for name, person in people.items() for account in person.accounts}
+    found = dict(people)
+    for group, accounts in groups.items():
+        for account in accounts:
+            name = owner.get(account) or owner.get(_without_tenant(account)) or account
+            person = found.get(name) or Person(accounts=(account,), display=account)
+            if group not in person.groups:
+                found[name] = person.having(groups=(*person.groups, group))
+    return found
 
 
 def members(people: People, group: str) -> tuple[str, ...]:
@@ -116,6 +158,28 @@ def possible(approvers: Iterable[str], requester_may_decide: bool, people: Peopl
         elif approver != "requester" or requester_may_decide:
             found.add(_account_owner(approver, people))
     return len(found)
+
+
+def _behind(approver: str, people: People) -> tuple[str, ...]:
+    """The names in [people] that an approver stands for."""
+    if approver.startswith("group:"):
+        return members(people, approver.removeprefix("group:"))
+    if ":" in approver:
+        return tuple(name for name, person in people.items() if approver in person.accounts)
+    return (approver,) if approver in people else ()
+
+
+def _named(actor: Actor, approvers: Sequence[str], people: People) -> bool:
+    """Whether somebody wrote this account down, in [people] or as an approver."""
+    plain = f"{actor.platform}:{actor.user_id}"
+    name = _listed(actor, people)
+    written = bool(name) and ":" not in name  # with a colon: only a member of a group that a platform keeps
+    return written or any(a in (plain, actor.account) for a in approvers)
+
+
+def _without_tenant(account: str) -> str:
+    platform, _, rest = account.partition(":")
+    return f"{platform}:{rest.rpartition(':')[2]}"
 
 
 def _listed(actor: Actor, people: People) -> str:

@@ -20,7 +20,9 @@ from agent_runner.people import Approvers as Approvers
 from agent_runner.people import People as People
 from agent_runner.people import Person as Person
 from agent_runner.people import Tally as Tally
+from agent_runner.people import contacts as contacts
 from agent_runner.people import identify as identify
+from agent_runner.people import joined as joined
 from agent_runner.people import may_decide as may_decide
 from agent_runner.people import members as members
 from agent_runner.people import names_of as names_of

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
 import redis.asyncio
+from pydantic import AwareDatetime
 from redis import Redis
 from redis.exceptions import RedisError
 
 from agent_runner.errors import TryLater
-from agent_runner.model import Actor, Progress, Value
+from agent_runner.model import Actor, Place, Progress, Task, Value
 from agent_runner.store import Keys, answering, decode, encode
 
 AsyncRedis: TypeAlias = redis.asyncio.Redis
@@ -29,6 +30,11 @@ LEASE_MS = 20_000
 LEASE_BEAT = 5.0
 
 PROGRESS_SECONDS = 120
+
+HELD_SECONDS = 7 * 86_400
+
+GROUP_SECONDS = 900
+"""How long memberships read from a platform are believed; they are read every minute."""
 
 _EXTEND = """
 local raw = redis.call('GET', KEYS[1])
@@ -65,10 +71,33 @@ class Receipt(Value):
 
     key: str
     message_id: str
+    """Empty while nobody knows whether the message was posted."""
     revision: int
     shown: str
+    """Empty while something of it is still to come (its files)."""
     recorded: bool = True
     """Whether it is on record that this was shown (False only for a request just posted)."""
+    form: str = "card"
+    """In which form the platform took it."""
+    files: tuple[str, ...] = ()
+    """Digests of the files that were put beside it."""
+    where: str = ""
+    """The thread it stands in."""
+    card: str = ""
+    """The card as JSON, for a message that will have to be settled when it is no longer wanted."""
+
+
+class Held(Value):
+    """A message that came while nobody listened: somebody is asked whether to act on it now."""
+
+    id: str
+    by: Actor
+    place: Place
+    text: str
+    at: AwareDatetime
+    message_id: str
+    addressed: bool = True
+    quoted: str = ""
 
 
 class Registers:
@@ -153,9 +182,49 @@ class Registers:
         self.client.hset(self.keys.part(task_id, "posts"), receipt.key, receipt.model_dump_json())
 
     @answering
-    def settle(self, task_id: str, mark: bytes) -> None:
-        """Takes a task off the work list unless it changed since `mark` was read."""
-        self.client.eval(_SETTLE, 1, self.keys.dirty, task_id, mark)
+    def settle(self, task_id: str, mark: bytes) -> bool:
+        """Takes a task off the work list unless it changed since `mark` was read; whether it did."""
+        return bool(self.client.eval(_SETTLE, 1, self.keys.dirty, task_id, mark))
+
+    # --- where tasks live ----------------------------------------------------------------
+
+    @answering
+    def task_at(self, place: Place) -> str:
+        """The id of the task that lives in that thread; '' if there is none."""
+        raw: Any = self.client.get(self.keys.place(place))
+        return raw.decode() if raw else ""
+
+    @answering
+    def place_of(self, task: Task) -> Place:
+        """The thread in which a task is shown: its own, unless that one is gone."""
+        raw = self.client.get(self.keys.part(task.id, "moved"))
+        return Place.model_validate_json(raw) if raw else task.place
+
+    @answering
+    def move(self, task_id: str, place: Place) -> None:
+        """Shows a task in another thread from now on; what is said there is said to it."""
+        with self.client.pipeline() as pipe:
+            pipe.set(self.keys.part(task_id, "moved"), place.model_dump_json())
+            pipe.set(self.keys.place(place), task_id)
+            pipe.execute()
+
+    # --- messages that came while nobody listened ----------------------------------------
+
+    @answering
+    def hold(self, held: Held) -> None:
+        """Keeps a message until somebody says what to do with it, at most `HELD_SECONDS`."""
+        self.client.set(f"{self.keys.prefix}held:{held.id}", held.model_dump_json(), ex=HELD_SECONDS)
+
+    @answering
+    def held(self, held_id: str) -> Held | None:
+        """A message that is held back."""
+        raw = self.client.get(f"{self.keys.prefix}held:{held_id}")
+        return Held.model_validate_json(raw) if raw else None
+
+    @answering
+    def release(self, held_id: str) -> bool:
+        """Lets a held message go, once: False for everybody but the first."""
+        return bool(self.client.delete(f"{self.keys.prefix}held:{held_id}"))
 
     # --- what the web page shows ---------------------------------------------------------
 
@@ -228,6 +297,23 @@ class Registers:
         gone = [k for k, raw in rows.items() if Actor.model_validate_json(raw).account == account]
         return int(self.client.hdel(self.keys.tokens, *gone)) if gone else 0
 
+    @answering
+    def keep_groups(self, platform: str, groups: Mapping[str, Sequence[str]]) -> None:
+        """Keeps who is in the groups that a platform keeps (group -> accounts), for `GROUP_SECONDS`."""
+        self.client.set(f"{self.keys.prefix}groups:{platform}", json.dumps(groups), ex=GROUP_SECONDS)
+
+    @answering
+    def groups(self, platforms: Sequence[str]) -> dict[str, list[str]]:
+        """Who is in the platforms' groups; nobody if that was not read for a while: fails closed."""
+        found: dict[str, list[str]] = {}
+        if not platforms:
+            return found
+        keys = [f"{self.keys.prefix}groups:{name}" for name in platforms]
+        for raw in self.client.mget(keys):
+            for group, accounts in json.loads(raw or "{}").items():
+                found.setdefault(group, []).extend(accounts)
+        return found
+
     # --- leadership and retries ----------------------------------------------------------
 
     @answering
@@ -239,9 +325,19 @@ class Registers:
         return bool(self.client.eval(_EXTEND, 1, key, me, ms))
 
     @answering
+    def resign(self, role: str, me: str) -> None:
+        """Gives `role` up, if `me` holds it."""
+        self.client.eval(_RELEASE, 1, f"{self.keys.prefix}leader:{role}", me)
+
+    @answering
     def first_time(self, what: str, *, seconds: int) -> bool:
         """Whether `what` (an event's id) is seen for the first time within `seconds`."""
         return bool(self.client.set(f"{self.keys.prefix}seen:{what}", 1, nx=True, ex=seconds))
+
+    @answering
+    def forget(self, what: str) -> None:
+        """Lets `what` be seen for the first time again."""
+        self.client.delete(f"{self.keys.prefix}seen:{what}")
 
 
 def connect_feed(url: str) -> AsyncRedis:

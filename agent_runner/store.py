@@ -28,7 +28,7 @@ from agent_runner import audit
 from agent_runner.aggregate import Changes as Changes
 from agent_runner.aggregate import Snapshot as Snapshot
 from agent_runner.errors import FixConfiguration, LostLease, NotFound, TryLater
-from agent_runner.model import Grant, Inquiry, InquiryState, Message, Task, TaskState, Value
+from agent_runner.model import Grant, Inquiry, InquiryState, Message, Place, Task, TaskState, Value
 
 SCHEMA = 1
 """Version of everything stored. A store written by a newer program is refused at start."""
@@ -102,6 +102,10 @@ class Keys:
     def inquiries_in(self, state: InquiryState) -> str:
         """Index of the inquiries in a state, scored by number."""
         return f"{self.inquiries}:{state}"
+
+    def place(self, place: Place) -> str:
+        """Which task lives in a thread."""
+        return f"{self.prefix}place:{place.platform}:{place.chat}:{place.thread}"
 
     def txn(self, mark: str) -> str:
         """Mark of one transaction, to tell a lost reply from a lost write."""
@@ -265,6 +269,7 @@ class Store:
         if before is None or before.state is not task.state:
             if before is None:
                 pipe.zadd(keys.tasks, {task.id: task.number})
+                pipe.set(keys.place(task.place), task.id)
             else:
                 pipe.zrem(keys.tasks_in(before.state), task.id)
             pipe.zadd(keys.tasks_in(task.state), {task.id: task.number})

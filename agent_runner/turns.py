@@ -136,8 +136,9 @@ class TurnRunner:
 
         def refusal(inquiry: Inquiry) -> str:
             call = _call(task, inquiry.tool_name, inquiry.effective_input, None)
+            people = policy.joined(config.people, self.registers.groups(config.group_keepers))
             refused = policy.check_dispatch(
-                config.policy, call, inquiry=inquiry, people=config.people, now=self.clock()
+                config.policy, call, inquiry=inquiry, people=people, now=self.clock()
             )
             return refused.text if refused else ""
 

@@ -17,9 +17,15 @@ from cards import choices
 class Checks:
     """The checks of one installation: an edited call is judged by its policy."""
 
-    def __init__(self, config: Config, needs_approval: policy.NeedsApproval | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        needs_approval: policy.NeedsApproval | None,
+        people: Callable[[], policy.People],
+    ) -> None:
         self.config = config
         self.needs_approval = needs_approval
+        self.people = people
 
     def _saw_this(self, inquiry: Inquiry, command: Chose) -> None:
         """What the person saw must be what is stored (B08)."""
@@ -114,10 +120,10 @@ class Checks:
             approvers=route.approvers,
             requester_may_decide=route.requester_may_decide,
             asked_by=inquiry.asked_by,
-            people=self.config.people,
+            people=self.people(),
         )
         if not allowed or route.quorum > 1:
-            names = policy.names_of(route.approvers, inquiry.asked_by, self.config.people)
+            names = policy.names_of(route.approvers, inquiry.asked_by, self.people())
             raise FixInput(
                 "The edited call needs the approval of others.",
                 hint=f"Send it back with your words instead; these decide on it: {', '.join(names)}.",

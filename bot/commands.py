@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import AwareDatetime, Field
+
 from agent_runner.model import Actor, Place, Scope, Value, Verdict
+from cards.model import Verb
 
 
 class Ask(Value):
@@ -23,12 +26,46 @@ class Ask(Value):
 
 
 class Said(Value):
-    """Somebody wrote in a task's thread; `quoted` is the number of the request they replied to."""
+    """Somebody wrote in a task's thread; `quoted` is the number of the request they replied to.
+
+    Words that are not `addressed` to the agent count only if they answer a request or control
+    the task: people may talk to each other in the thread.
+    """
 
     actor: Actor
     task_id: str
     text: str
     quoted: int | None = None
+    addressed: bool = True
+
+
+class Heard(Value):
+    """Somebody wrote in a chat. `place` is the thread it stands in, or the one it would begin."""
+
+    actor: Actor
+    place: Place
+    text: str
+    message_id: str
+    at: AwareDatetime
+    """When it was written."""
+    addressed: bool
+    """Whether the bot is meant for sure: mentioned, or in a chat with it alone."""
+    to_others: bool = False
+    """Whether it mentions other people and not the bot."""
+    quoted: str = ""
+    """The id of the message it replies to, where the product has such replies."""
+
+
+class Pressed(Value):
+    """Somebody pressed a button of a card; `fields` are those of `cards.replies.from_form`."""
+
+    actor: Actor
+    verb: Verb
+    revision: int
+    inquiry_id: str = ""
+    task_id: str = ""
+    held_id: str = ""
+    fields: dict[str, list[str]] = Field(default_factory=dict)
 
 
 class Chose(Value):

@@ -2,45 +2,60 @@
 
 The store says which tasks may be stale; for each, the courier composes what should stand in
 its thread now, compares with the receipts of what was posted, and posts or updates what
-differs, one message at a time. A crash, a doubled wake-up or a late retry changes nothing: the
-next look finds what is still to do.
+differs, one message at a time in each chat. A crash, a doubled wake-up or a late retry changes
+nothing: the next look finds what is still to do. Of several bots, one at a time delivers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
-from typing import Protocol
+from time import monotonic
 
 from agent_runner import lifecycle
 from agent_runner.audit import Event, Note
-from agent_runner.errors import CountersignError
-from agent_runner.model import Inquiry, Task
+from agent_runner.errors import CountersignError, TryLater
+from agent_runner.model import Inquiry, Place
 from agent_runner.registers import Receipt, Registers
 from agent_runner.store import Snapshot, Store
+from bot.delivery import Client, Delivery, PlaceGone, SlowDown, where
 from cards import compose
-from cards.model import Post
+from cards.held import moved_card
+from cards.model import Actions, Card, Post
+from cards.people import Names
 
 log = logging.getLogger(__name__)
 
 PATIENCE = (1.0, 2.0, 5.0, 15.0, 60.0)
 """Seconds to wait after the first, second, ... failure in a row of one task's messages."""
 
+LEAD_MS = 20_000
+"""How long the right to deliver lasts without being renewed; renewed at every look."""
 
-class Client(Protocol):
-    """What the courier needs of a platform."""
+LEAD_MARGIN = 12.0
+"""Seconds before its end in which nothing is begun any more: longer than a client waits (10 s)."""
 
-    async def post(self, task: Task, post: Post) -> str:
-        """Puts a new message into the task's thread; returns its id there."""
 
-    async def update(self, task: Task, message_id: str, post: Post) -> None:
-        """Makes a posted message show this."""
+@dataclass
+class Lane:
+    """The tasks of one chat that wait for their turn, and when the next message may be sent."""
+
+    waiting: deque[tuple[str, bytes]] = field(default_factory=deque)
+    not_before: float = 0.0
+    work: asyncio.Task[None] | None = None
+
+
+class NotLeading(Exception):
+    """Another bot delivers now."""
 
 
 class Courier:
-    """Brings the messages of all tasks up to date; `wake` may be called at any time."""
+    """Brings the messages of all tasks up to date; `wake` and `moved` may be called at any time."""
 
     def __init__(
         self,
@@ -48,113 +63,296 @@ class Courier:
         registers: Registers,
         clients: Mapping[str, Client],
         *,
-        approver_names: Callable[[Inquiry], tuple[str, ...]],
-        lang: str,
+        approvers: Callable[[Inquiry, str], Names],
         zone: tzinfo,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._registers = registers
         self._clients = clients
-        self._approver_names = approver_names
-        self._lang = lang
+        self._approvers = approvers
         self._zone = zone
         self._clock = clock
+        self._me = secrets.token_hex(8)
+        self._leads_until = float("inf")
         self._woken = asyncio.Event()
+        self._progressed: set[str] = set()
         self._failures: dict[str, tuple[int, datetime]] = {}
+        self._status_at: dict[str, datetime] = {}
+        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._busy: set[str] = set()
+
+    # --- when ----------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Says that something may have changed."""
         self._woken.set()
 
+    def progressed(self, task_id: str) -> None:
+        """Says that a running turn told what it does now."""
+        self._progressed.add(task_id)
+        self._woken.set()
+
     async def run(self, *, every: float = 1.0) -> None:
         """Reconciles whenever woken, and every `every` seconds in any case, until cancelled."""
-        while True:
-            self._woken.clear()
-            try:
-                await self.reconcile_all()
-            except CountersignError as error:
-                log.warning("the courier could not read what to do: %s", error)
-            try:
-                async with asyncio.timeout(every):
-                    await self._woken.wait()
-            except TimeoutError:
-                continue
+        self._leads_until = 0.0
+        try:
+            while True:
+                self._woken.clear()
+                try:
+                    if await self._lead():
+                        await self._start()
+                except CountersignError as error:
+                    log.warning("the courier could not read what to do: %s", error)
+                try:
+                    async with asyncio.timeout(every):
+                        await self._woken.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            await self._end()
 
     async def reconcile_all(self) -> None:
         """Brings every task on the work list up to date; one that fails stays on it."""
-        for task_id, mark in await asyncio.to_thread(self._registers.dirty):
+        await self._start()
+        await asyncio.gather(
+            *(lane.work for lane in self._lanes.values() if lane.work and not lane.work.done())
+        )
+
+    async def _lead(self) -> bool:
+        """Whether this bot is the one that delivers."""
+        asked = monotonic()
+        leads = await asyncio.to_thread(self._registers.lead, "courier", self._me, LEAD_MS)
+        self._leads_until = asked + LEAD_MS / 1000 - LEAD_MARGIN if leads else 0.0
+        return leads
+
+    async def _end(self) -> None:
+        works = [lane.work for lane in self._lanes.values() if lane.work]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        try:
+            await asyncio.shield(asyncio.to_thread(self._registers.resign, "courier", self._me))
+        except TryLater:
+            log.info("the right to deliver runs out by itself")
+
+    async def _start(self) -> None:
+        """Gives every task that may be stale to its chat's lane."""
+        for task_id, mark in [*await asyncio.to_thread(self._registers.dirty), *self._moved()]:
             failed, not_before = self._failures.get(task_id, (0, self._clock()))
-            if failed and self._clock() < not_before:
+            if task_id in self._busy or (failed and self._clock() < not_before):
                 continue
             try:
-                await self.reconcile(task_id)
-                await asyncio.to_thread(self._registers.settle, task_id, mark)
-                self._failures.pop(task_id, None)
-            except Exception:  # the others' messages must not wait for this one's trouble
+                task = await asyncio.to_thread(self._store.task, task_id)
+            except TryLater:
+                raise
+            except CountersignError:  # the others' messages must not wait for this one's trouble
                 self._put_off(task_id, failed + 1)
-                log.exception("messages of task %s are behind and will be tried again", task_id)
+                log.exception("task %s is on the work list and cannot be read", task_id)
+                continue
+            lane = self._lanes.setdefault((task.place.platform, task.place.chat), Lane())
+            self._busy.add(task_id)
+            lane.waiting.append((task_id, mark))
+            if lane.work is None or lane.work.done():
+                lane.work = asyncio.create_task(self._work(lane))
 
-    async def reconcile(self, task_id: str) -> None:
-        """Makes the thread of one task show the stored state."""
-        snap = await asyncio.to_thread(self._store.snapshot, task_id)
-        progress = await asyncio.to_thread(self._registers.progress, task_id)
-        receipts = await asyncio.to_thread(self._registers.receipts, task_id)
-        posts = compose.posts(
-            snap.task,
-            snap.inquiries,
-            progress=progress,
-            approver_names={i.id: self._approver_names(i) for i in snap.inquiries},
-            lang=self._lang,
-            zone=self._zone,
-            now=self._clock(),
-        )
-        for post in posts:
-            await self._bring(snap, post, receipts.get(post.key))
+    def _moved(self) -> list[tuple[str, bytes]]:
+        moved, self._progressed = self._progressed, set()
+        return [(task_id, b"") for task_id in moved]
 
-    async def _bring(self, snap: Snapshot, post: Post, receipt: Receipt | None) -> None:
-        if receipt is None or receipt.shown != post.card.fingerprint:
-            receipt = await self._show(snap.task, post, receipt)
-        if not receipt.recorded:
-            await self._record_shown(snap, post, receipt)
+    async def _work(self, lane: Lane) -> None:
+        while lane.waiting:
+            task_id, mark = lane.waiting.popleft()
+            try:
+                await self._attempt(task_id, mark, lane)
+            finally:
+                self._busy.discard(task_id)
 
-    async def _show(self, task: Task, post: Post, receipt: Receipt | None) -> Receipt:
-        client = self._clients[task.place.platform]
-        if receipt is None:
-            message_id, recorded = await client.post(task, post), not post.card.inquiry_id
-        else:
-            message_id, recorded = receipt.message_id, receipt.recorded
-            await client.update(task, message_id, post)
-        fresh = Receipt(
-            key=post.key,
-            message_id=message_id,
-            revision=post.revision,
-            shown=post.card.fingerprint,
-            recorded=recorded,
-        )
-        await asyncio.to_thread(self._registers.keep_receipt, task.id, fresh)
-        return fresh
-
-    async def _record_shown(self, snap: Snapshot, post: Post, receipt: Receipt) -> None:
-        """Puts on record where an inquiry was shown first, and a digest of what was shown."""
-        inquiry = snap.inquiry(post.card.inquiry_id)
-        note = Note(
-            event=Event.INQUIRY_SHOWN,
-            at=self._clock(),
-            task_id=snap.task.id,
-            inquiry_id=inquiry.id,
-            digest=inquiry.digest,
-            details={
-                "place": snap.task.place.model_dump(),
-                "shown": receipt.shown,
-                "revision": receipt.revision,
-            },
-        )
-        await asyncio.to_thread(
-            self._store.transact, snap.task.id, lambda before: lifecycle.remark(before, note)
-        )
-        await asyncio.to_thread(self._registers.keep_receipt, snap.task.id, receipt.having(recorded=True))
+    async def _attempt(self, task_id: str, mark: bytes, lane: Lane) -> None:
+        failed = self._failures.get(task_id, (0, None))[0]
+        try:
+            settled = await self.reconcile(task_id, lane, progress_only=not mark)
+            self._failures.pop(task_id, None)
+            if settled and mark and not await asyncio.to_thread(self._registers.settle, task_id, mark):
+                self.wake()  # it changed meanwhile
+        except NotLeading:
+            return
+        except SlowDown as slow:
+            lane.not_before = monotonic() + slow.seconds
+            log.info("the chat of task %s is at its limit for %.1f s", task_id, slow.seconds)
+        except Exception:  # the others' messages must not wait for this one's trouble
+            self._put_off(task_id, failed + 1)
+            log.exception("messages of task %s are behind and will be tried again", task_id)
 
     def _put_off(self, task_id: str, failures: int) -> None:
         wait = PATIENCE[min(failures, len(PATIENCE)) - 1]
         self._failures[task_id] = (failures, self._clock() + timedelta(seconds=wait))
+
+    # --- what ----------------------------------------------------------------------------
+
+    async def reconcile(self, task_id: str, lane: Lane, *, progress_only: bool = False) -> bool:
+        """Makes the thread of one task show the stored state; False if some of it has to wait."""
+        snap = await asyncio.to_thread(self._store.snapshot, task_id)
+        client = self._clients.get(snap.task.place.platform)
+        if client is None:
+            raise CountersignError(f"{snap.task.place.platform} is not switched on here.")
+        if progress_only and not client.follows_progress:
+            return True
+        place = await asyncio.to_thread(self._registers.place_of, snap.task)
+        receipts = await asyncio.to_thread(self._registers.receipts, task_id)
+        thread = _Thread(snap, client, place, receipts)
+        try:
+            return await self._bring_all(thread, lane)
+        except PlaceGone as gone:
+            await self._move(thread, lane, gone)
+            return False
+
+    async def _bring_all(self, thread: _Thread, lane: Lane) -> bool:
+        every = [await self._posts(thread.snap, lang, thread.client) for lang in thread.client.languages]
+        settled = True
+        for versions in _ordered(list(zip(*every, strict=True)), thread.receipts):
+            post, receipt = versions[0], thread.receipts.get(versions[0].key)
+            if not thread.wants(post, receipt):
+                continue
+            if receipt is not None and thread.elsewhere(receipt):
+                receipt = None
+            if self._too_soon(thread, post, receipt):
+                settled = False
+                continue
+            await self._bring(thread, lane, versions, receipt)
+        for receipt in thread.left_over({post.key for post in every[0]}):
+            await self._settle(thread, lane, receipt)
+        return settled
+
+    async def _posts(self, snap: Snapshot, lang: str, client: Client) -> tuple[Post, ...]:
+        progress = await asyncio.to_thread(self._registers.progress, snap.task.id)
+        platform = snap.task.place.platform
+        people = {i.id: self._approvers(i, platform) for i in snap.inquiries}
+        return compose.posts(
+            snap.task,
+            snap.inquiries,
+            progress=progress if client.follows_progress else None,
+            approver_names=people,
+            lang=lang,
+            zone=self._zone,
+            now=self._clock(),
+        )
+
+    def _too_soon(self, thread: _Thread, post: Post, receipt: Receipt | None) -> bool:
+        """Whether a status message was updated just now and can wait: the next look shows the latest."""
+        if post.key != "status" or receipt is None or receipt.shown == post.card.fingerprint:
+            return False
+        last = self._status_at.get(thread.snap.task.id)
+        now = self._clock()
+        if (
+            last
+            and not thread.snap.task.ended
+            and now < last + timedelta(seconds=thread.client.status_interval)
+        ):
+            return True
+        self._status_at[thread.snap.task.id] = now
+        if thread.snap.task.ended:
+            self._status_at.pop(thread.snap.task.id, None)
+        return False
+
+    async def _bring(
+        self, thread: _Thread, lane: Lane, versions: tuple[Post, ...], receipt: Receipt | None
+    ) -> None:
+        post = versions[0]
+        if receipt is None or receipt.shown != post.card.fingerprint:
+            cards = tuple(version.card for version in versions)
+            receipt = await self._delivery(thread, lane).bring(post.key, post.revision, cards, receipt)
+            if _outlives_its_buttons(post):
+                receipt = receipt.having(card=post.card.model_dump_json())
+                await asyncio.to_thread(self._registers.keep_receipt, thread.snap.task.id, receipt)
+        if not receipt.recorded:
+            await self._record_shown(thread, post, receipt)
+
+    def _delivery(self, thread: _Thread, lane: Lane) -> Delivery:
+        async def keep(receipt: Receipt) -> None:
+            await asyncio.to_thread(self._registers.keep_receipt, thread.snap.task.id, receipt)
+
+        async def turn() -> None:
+            await self._turn(lane, thread.client.interval)
+
+        return Delivery(thread.client, thread.place, thread.snap.task.id, keep, turn)
+
+    async def _turn(self, lane: Lane, interval: float) -> None:
+        """Waits until the chat may get another message; raises `NotLeading` if it is not ours to send."""
+        wait = lane.not_before - monotonic()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        if monotonic() > self._leads_until:
+            raise NotLeading
+        lane.not_before = monotonic() + interval
+
+    async def _settle(self, thread: _Thread, lane: Lane, receipt: Receipt) -> None:
+        """Takes the buttons off a message that is of an earlier turn."""
+        card = Card.model_validate_json(receipt.card).settled()
+        done = await self._delivery(thread, lane).bring(receipt.key, receipt.revision, (card,), receipt)
+        await asyncio.to_thread(self._registers.keep_receipt, thread.snap.task.id, done.having(card=""))
+
+    async def _record_shown(self, thread: _Thread, post: Post, receipt: Receipt) -> None:
+        """Puts on record where an inquiry was shown first, and a digest of what was shown."""
+        task_id, inquiry = thread.snap.task.id, thread.snap.inquiry(post.card.inquiry_id)
+        note = Note(
+            event=Event.INQUIRY_SHOWN,
+            at=self._clock(),
+            task_id=task_id,
+            inquiry_id=inquiry.id,
+            digest=inquiry.digest,
+            details={
+                "place": thread.place.model_dump(),
+                "shown": receipt.shown,
+                "revision": receipt.revision,
+            },
+        )
+        await asyncio.to_thread(self._store.transact, task_id, lambda before: lifecycle.remark(before, note))
+        await asyncio.to_thread(self._registers.keep_receipt, task_id, receipt.having(recorded=True))
+
+    async def _move(self, thread: _Thread, lane: Lane, gone: PlaceGone) -> None:
+        """Goes on in the fallback chat, in a thread of its own that says why."""
+        task, client = thread.snap.task, thread.client
+        if not client.fallback or client.fallback == thread.place.chat:
+            raise CountersignError(
+                f"Task {task.number} cannot be shown any more ({gone}), and there is no fallback chat."
+            )
+        await self._turn(lane, client.interval)
+        card = moved_card(task, lang=client.languages[0])
+        place = await client.open_thread(client.fallback, card)
+        await asyncio.to_thread(self._registers.move, task.id, place)
+        log.warning("task %s goes on in the fallback chat: %s", task.id, gone)
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """One task's thread: what is stored, where it stands, what was posted."""
+
+    snap: Snapshot
+    client: Client
+    place: Place
+    receipts: dict[str, Receipt]
+
+    def elsewhere(self, receipt: Receipt) -> bool:
+        """Whether a message stands in a thread that is gone."""
+        return receipt.where not in ("", where(self.place))
+
+    def wants(self, post: Post, receipt: Receipt | None) -> bool:
+        """Whether this message belongs here; what is settled stays behind in a place that is gone."""
+        if receipt is None or not self.elsewhere(receipt):
+            return True
+        inquiry = self.snap.inquiry(post.card.inquiry_id) if post.card.inquiry_id else None
+        return inquiry is None or inquiry.open
+
+    def left_over(self, wanted: set[str]) -> list[Receipt]:
+        """Messages with buttons that are no longer among those wanted."""
+        return [receipt for key, receipt in self.receipts.items() if receipt.card and key not in wanted]
+
+
+def _ordered(posts: list[tuple[Post, ...]], receipts: Mapping[str, Receipt]) -> list[tuple[Post, ...]]:
+    """New messages in the order of the story; of the known ones, the status last: it can wait."""
+    return sorted(posts, key=lambda versions: versions[0].key == "status" and "status" in receipts)
+
+
+def _outlives_its_buttons(post: Post) -> bool:
+    return post.key.startswith("result:") and any(isinstance(e, Actions) for e in post.card.elements)

@@ -7,7 +7,7 @@ store and the policy, never from what the door sent.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pydantic import Field
 from agent_runner import lifecycle, policy
 from agent_runner.audit import Event, Note
 from agent_runner.config import Config, Workspace
-from agent_runner.errors import CountersignError, FixInput, NotAllowed
+from agent_runner.errors import CountersignError, FixInput, GuestsMayNot, NotAllowed
 from agent_runner.model import (
     Actor,
     Inquiry,
@@ -49,6 +49,10 @@ class Reply(Value):
         return wording.text(lang, self.key, **self.details, **inner)
 
 
+OVERHEARD = Reply(key="reply.overheard")
+"""Words between people: nothing was done with them, and nobody needs to be told."""
+
+
 class Handler:
     """Handles the commands of every door. Synchronous; doors call it in a thread."""
 
@@ -58,12 +62,14 @@ class Handler:
         config: Config,
         *,
         needs_approval: policy.NeedsApproval | None = None,
+        groups: Callable[[], Mapping[str, Sequence[str]]] = dict,
         clock: Callable[[], datetime],
         new_id: Callable[[str], str],
     ) -> None:
         self.store = store
         self.config = config
-        self._checks = Checks(config, needs_approval)
+        self._checks = Checks(config, needs_approval, self.people)
+        self._groups = groups
         self.clock = clock
         self.new_id = new_id
 
@@ -72,7 +78,13 @@ class Handler:
     def ask(self, command: Ask) -> Task:
         """Starts a task; raises `FixInput` for words or a workspace that cannot be used."""
         text = self._text(command.text)
-        name, workspace = self._workspace(command.workspace)
+        actor = self.known(command.actor)
+        if actor.guest and not actor.person:
+            raise GuestsMayNot(
+                f"{actor.name} is a guest here and cannot start jobs.",
+                hint="Somebody who runs this bot can list them under [people].",
+            )
+        name, workspace = self._workspace(command.workspace, command.place)
         now, task_id = self.clock(), self.new_id("t")
         task = Task(
             id=task_id,
@@ -81,7 +93,7 @@ class Handler:
             cwd=str(Path(workspace.path)),
             pool=workspace.pool,
             place=command.place or Place(platform=command.actor.platform, thread=task_id),
-            asked_by=self._known(command.actor),
+            asked_by=actor,
             text=text,
             created_at=now,
             updated_at=now,
@@ -119,6 +131,8 @@ class Handler:
                 return Reply(key=f"ask_back.{reply.code}", details=reply.details, nested=reply.nested)
             case replies.Control():
                 return self._control(command, reply.command)
+            case replies.NotAnAnswer() if not command.addressed:
+                return OVERHEARD
             case replies.NotAnAnswer():
                 return self._follow_up(command, reply.text)
             case _:
@@ -168,7 +182,7 @@ class Handler:
         """
         task_id = self.store.inquiry(command.inquiry_id).task_id
         now = self.clock()
-        command = command.having(actor=self._known(command.actor))
+        command = command.having(actor=self.known(command.actor))
         try:
             after, _ = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
         except NotAllowed as refused:
@@ -178,7 +192,7 @@ class Handler:
 
     def _choose(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
         inquiry = snap.inquiry(command.inquiry_id)
-        self._may_decide(inquiry, command.actor)
+        self.check_may_decide(inquiry, command.actor)
         lifecycle.still_open(inquiry, now)
         decision = self._checks.decision(inquiry, command, now)
         vote = Vote(by=command.actor, at=now, verdict=decision.verdict)
@@ -191,19 +205,24 @@ class Handler:
                 return Changes()  # the same person, the same word again (B07)
         return lifecycle.decide(snap, inquiry.id, decision, votes=votes, decided=decided, now=now)
 
-    def _known(self, actor: Actor) -> Actor:
+    def people(self) -> policy.People:
+        """[people] with the groups that platforms keep, as they were read last."""
+        return policy.joined(self.config.people, self._groups())
+
+    def known(self, actor: Actor) -> Actor:
         """The actor by their name in [people] today: one person's clicks on all platforms count once."""
         name = policy.identify(self.config.people, actor.platform, actor.user_id, actor.tenant)
         known: Actor = actor.having(person=name or actor.person)
         return known
 
-    def _may_decide(self, inquiry: Inquiry, actor: Actor) -> None:
+    def check_may_decide(self, inquiry: Inquiry, actor: Actor) -> None:
+        """Raises `NotAllowed`, naming who may, unless this person may decide."""
         if policy.may_decide(
             actor,
             approvers=inquiry.approvers,
             requester_may_decide=inquiry.requester_may_decide,
             asked_by=inquiry.asked_by,
-            people=self.config.people,
+            people=self.people(),
         ):
             return
         names = self.approver_names(inquiry)
@@ -215,7 +234,11 @@ class Handler:
 
     def approver_names(self, inquiry: Inquiry) -> tuple[str, ...]:
         """The people and groups who may decide, as a reader knows them."""
-        return policy.names_of(inquiry.approvers, inquiry.asked_by, self.config.people)
+        return policy.names_of(inquiry.approvers, inquiry.asked_by, self.people())
+
+    def approvers(self, inquiry: Inquiry, platform: str) -> tuple[str | Actor, ...]:
+        """The same, each as that platform knows them where it does."""
+        return policy.contacts(inquiry.approvers, inquiry.asked_by, self.people(), platform)
 
     def ask_again(self, command: AskedAgain) -> Inquiry:
         """Opens a fresh inquiry for an expired one's call (B12)."""
@@ -261,14 +284,22 @@ class Handler:
             )
         return text.strip()
 
-    def _workspace(self, name: str) -> tuple[str, Workspace]:
+    def _workspace(self, name: str, place: Place | None) -> tuple[str, Workspace]:
         known = self.config.workspaces
         if not known:
             raise FixInput("No workspace is configured.", hint="Add one under [workspaces].")
-        name = name or next(iter(known))
+        name = name or self._workspace_of(place) or next(iter(known))
         if name not in known:
             raise FixInput(f"There is no workspace {name}.", hint=f"There are: {', '.join(known)}.")
         return name, known[name]
+
+    def _workspace_of(self, place: Place | None) -> str:
+        """The workspace to which a chat belongs; '' if none is listed for it."""
+        for name, workspace in self.config.workspaces.items():
+            for chat in workspace.places:
+                if place and (chat.platform, chat.chat) == (place.platform, place.chat):
+                    return name
+        return ""
 
 
 def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:

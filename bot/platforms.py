@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from agent_runner.registers import Registers
-from bot.courier import Client
+from bot.delivery import Client
 from bot.web.client import WebClient
 
 
-def clients(registers: Registers, clock: Callable[[], datetime]) -> Mapping[str, Client]:
+def clients(registers: Registers, lang: str, clock: Callable[[], datetime]) -> Mapping[str, Client]:
     """The courier's client of each platform that is on."""
-    return {"web": WebClient(registers, clock)}
+    return {"web": WebClient(registers, lang, clock)}

@@ -85,9 +85,8 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], 
     courier = Courier(
         bot.store,
         bot.registers,
-        clients(bot.registers, _now),
-        approver_names=bot.handler.approver_names,
-        lang=config.language,
+        clients(bot.registers, config.language, _now),
+        approvers=bot.handler.approvers,
         zone=_zone(),
         clock=_now,
     )

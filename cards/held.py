@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
-from agent_runner.model import Actor
+from agent_runner.model import Actor, Task
 from cards import wording
 from cards.model import Actions, Button, Card, CardState, Hint, Paragraph, Quote, Style, Theirs, Verb
 from cards.outcomes import Reader, person
@@ -34,6 +34,23 @@ def settled_card(card: Card, verb: Verb, *, lang: str) -> Card:
     settled = card.settled()
     elements = (*settled.elements, done)
     return settled.model_copy(update={"elements": elements, "state": CardState.ANSWERED})
+
+
+def moved_card(task: Task, *, lang: str) -> Card:
+    """The first message of the thread in which a task goes on when its own is gone."""
+    return Card(
+        lang=lang,
+        state=CardState.QUEUED,
+        title=wording.line(lang, "moved.title", number=task.number),
+        summary=wording.line(lang, "moved.summary", who=person(task.asked_by)),
+        elements=(
+            Paragraph(text=wording.line(lang, "moved.text")),
+            Quote(
+                label=wording.line(lang, "held.label", who=person(task.asked_by)), text=Theirs(raw=task.text)
+            ),
+        ),
+        task_id=task.id,
+    )
 
 
 def _button(verb: Verb, held_id: str, lang: str) -> Button:

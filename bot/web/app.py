@@ -14,14 +14,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from agent_runner.errors import CountersignError, FixInput, NotFound, NotSignedIn, WrongState
+from agent_runner.errors import CountersignError, FixInput, NotFound, NotSignedIn
+from bot import telling
 from bot.web import api, pages, views, words
 from bot.web.events import Feed
 from bot.web.guard import Guard, language
 from bot.web.regions import Shown
 from bot.web.render import HERE, Shell, page
 from bot.web.service import Service
-from cards import wording
 
 __all__ = ["Service", "create_app"]
 
@@ -105,14 +105,9 @@ def answer(
 def _in_words(lang: str, error: CountersignError) -> dict[str, Any]:
     """The error for a person: our sentence in their language, and the particulars where they help."""
     told = views.error(error)
-    if isinstance(error, pages.AskBack) or (lang == "en" and isinstance(error, FixInput | WrongState)):
-        return told
-    details: dict[str, Any] = dict(error.details)
-    if isinstance(details.get("approvers"), list):
-        details["approvers"] = wording.text(lang, "list.separator").join(details["approvers"])
-    message = wording.error(lang, error.code, message=error.message, **details)
-    exact = f"{error.message} {error.hint}".strip() if isinstance(error, FixInput | WrongState) else ""
-    told["error"] |= {"message": message, "hint": exact}
+    if not isinstance(error, pages.AskBack):
+        message, hint = telling.in_words(error, lang)
+        told["error"] |= {"message": message, "hint": hint}
     return told
 
 

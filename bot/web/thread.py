@@ -50,7 +50,7 @@ def may_decide(service: Service, inquiry: Inquiry, actor: Actor) -> bool:
         approvers=inquiry.approvers,
         requester_may_decide=inquiry.requester_may_decide,
         asked_by=inquiry.asked_by,
-        people=service.config.people,
+        people=service.handler.people(),
     )
 
 

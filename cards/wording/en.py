@@ -290,4 +290,65 @@ WORDS: Mapping[str, str] = {
     "held.label": "What {who} wrote",
     "held.do_now": "Begun now.",
     "held.leave": "Left undone.",
+    "moved.title": "Task #{number} goes on here",
+    "moved.summary": "for {who}",
+    "moved.text": (
+        "Its own thread cannot be written to any more (archived, deleted, or the bot was removed). "
+        "Answer here instead."
+    ),
+    # Slack
+    "slack.empty": "(empty)",
+    "slack.beginning": "It begins:",
+    "slack.always": "This exact call is not asked again until the task ends",
+    "slack.close": "Cancel",
+    "slack.submit.change": "Approve as changed",
+    "slack.not_here": (
+        "Too long or too many to be edited here, so they stay as"
+        " they are: {fields}. Say below what should be different."
+    ),
+    "slack.more": "{n} more",
+    "slack.cut": "Not all of it fits here, so do not decide from this message alone.",
+    # Chats
+    "reply.overheard": "Not meant for the agent.",
+    "reply.nothing_here": "Nothing is being worked on here. Write what you want done.",
+    "error.guests_may_not": (
+        "Guests of this chat cannot start jobs or decide. Whoever runs the bot can list you."
+    ),
+    "error.not_yours": "Only the one who wrote that message can say what becomes of it.",
+    "error.not_yours.with": "Only {who} can say that, because it was their message.",
+    "reply.mine": "Waiting for you: {waiting}. Your running jobs: {running}.",
+    "reply.none": "none",
+    "home.title": "What waits for you",
+    "home.empty": "Nothing waits for you.",
+    "home.running": "Your running tasks",
+    "home.more": "and {n} more",
+    "reply.not_recorded": "Not recorded: something went wrong here. Try again; nothing is done twice.",
+    "notice.title": "Request",
+    "form.loading": "One moment …",
+    # Words that only Feishu's cards need
+    "feishu.state.pending": "Open",
+    "feishu.state.approved": "Approved",
+    "feishu.state.changed": "Changed",
+    "feishu.state.rejected": "Rejected",
+    "feishu.state.answered": "Answered",
+    "feishu.state.expired": "Expired",
+    "feishu.state.withdrawn": "Withdrawn",
+    "feishu.state.unknown": "Outcome unknown",
+    "feishu.state.queued": "Queued",
+    "feishu.state.working": "Working",
+    "feishu.state.waiting": "Waiting",
+    "feishu.state.done": "Done",
+    "feishu.state.failed": "Failed",
+    "feishu.state.stopped": "Stopped",
+    "feishu.state.stuck": "Stuck",
+    "feishu.words": "What should be different, or why not",
+    "feishu.words_hint": "For a change or a rejection. Leave it empty to approve.",
+    "feishu.beginning": "This is only the beginning of it.",
+    "feishu.empty": "(nothing)",
+    "feishu.everything": "All there is to read here",
+    "feishu.reply_instead": "There is too much for a form here. Read the attached text, then reply in words.",
+    "feishu.always.title": "Always for this task?",
+    "feishu.always.text": "Exactly this call runs now and, for the rest of this task, without asking again. A call that differs in anything is asked about.",
+    "feishu.stop.title": "Stop this task?",
+    "feishu.stop.text": "The agent stops, and requests that are still open are withdrawn.",
 }

@@ -149,7 +149,7 @@ def test_the_policy_version_follows_rules_and_people_and_nothing_else() -> None:
 
 # --- what is wrong ------------------------------------------------------------------------
 
-TOP = "language, workspaces, policy, people, limits, web, runner, model"
+TOP = "language, workspaces, policy, people, limits, web, runner, model, slack, feishu"
 WHO = "requester, anyone, group:NAME, a name in [people], or platform:user"
 ROUTE = '[[policy.route]]\nmatch = ["Bash"]\n'
 LIN = '[people.lin]\ngroups = ["oncall"]\n'
@@ -162,7 +162,7 @@ LIN = '[people.lin]\ngroups = ["oncall"]\n'
             "langage = 'en'",
             [f"c.toml:1: langage: there is no such key; did you mean language? allowed are {TOP}"],
         ),
-        ("[slack]\nx = 1", [f"c.toml:1: slack: there is no such key; allowed are {TOP}"]),
+        ("[chat]\nx = 1", [f"c.toml:1: chat: there is no such key; allowed are {TOP}"]),
         ("source = 'x'", [f"c.toml:1: source: there is no such key; allowed are {TOP}"]),
         ("\nlanguage = 'fr'", ["c.toml:2: language: allowed are 'en', 'zh' or 'ja'"]),
         ("policy = 1", ["c.toml:1: policy: must be a table, with keys of its own"]),

@@ -1,0 +1,25 @@
+"""An error as a person reads it, in their language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_runner.errors import CountersignError, FixInput, WrongState
+from cards import wording
+
+
+def in_words(error: CountersignError, lang: str) -> tuple[str, str]:
+    """What went wrong and, where only English has the particulars, those as a second text."""
+    if lang == "en" and isinstance(error, FixInput | WrongState):
+        return error.message, error.hint
+    details: dict[str, Any] = dict(error.details)
+    if isinstance(details.get("approvers"), list):
+        details["approvers"] = wording.text(lang, "list.separator").join(details["approvers"])
+    message = wording.error(lang, error.code, message=error.message, **details)
+    exact = f"{error.message} {error.hint}".strip() if isinstance(error, FixInput | WrongState) else ""
+    return message, exact
+
+
+def told(error: CountersignError, lang: str) -> str:
+    """The same as one text."""
+    return "\n".join(filter(None, in_words(error, lang)))
