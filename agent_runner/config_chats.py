@@ -27,6 +27,8 @@ class Chat(Value):
     a request and words like `stop` count in any case."""
     stale_after: Duration = timedelta(minutes=10)
     """Messages that arrive later than this after they were written are asked about, not executed."""
+    interactive: bool = True
+    """Whether cards have buttons; false where clicks cannot reach the bot: then numbered lists go out."""
     fallback: str = ""
     """The chat that is told when a task's own thread is gone."""
     groups: dict[str, str] = Field(default_factory=dict)

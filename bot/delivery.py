@@ -73,6 +73,8 @@ class Client(Protocol):
     """Seconds between two updates of one status message."""
     follows_progress: bool
     """Whether a status message is updated while the agent works (the web page does it itself)."""
+    first_form: Form
+    """The best form that can be used."""
     fallback: str
     """The chat that is told when a place is gone; '' for none."""
 
@@ -113,7 +115,7 @@ class Delivery:
         self, key: str, revision: int, cards: tuple[Card, ...], receipt: Receipt | None
     ) -> Receipt:
         """Makes the message show the first of `cards` (the others are translations)."""
-        for form in _forms(receipt):
+        for form in _forms(self.client.first_form, receipt):
             try:
                 return await self._in_form(
                     Shown(
@@ -190,10 +192,10 @@ class Delivery:
         return fresh
 
 
-def _forms(receipt: Receipt | None) -> tuple[Form, ...]:
+def _forms(first: Form, receipt: Receipt | None) -> tuple[Form, ...]:
     """The forms to try: from the one that was taken last, since a refused one is refused again."""
     known = tuple(Form)
-    return known[known.index(Form(receipt.form)) :] if receipt else known
+    return known[max(known.index(first), known.index(Form(receipt.form)) if receipt else 0) :]
 
 
 def _mark(file: Attachment) -> str:

@@ -95,6 +95,11 @@ class FrontDesk:
         self.handler.ask(Ask(actor=heard.actor, text=job, workspace=workspace, place=heard.place))
         return None
 
+    def check_job(self, actor: Actor, text: str) -> None:
+        """Raises what `Handler.ask` would raise, before a thread is opened for the job."""
+        workspace, job = self.workspace_named(text)
+        self.handler.check_ask(Ask(actor=actor, text=job, workspace=workspace))
+
     def _say(self, heard: Heard, text: str, task_id: str) -> Reply | None:
         meant = heard.addressed or (self.chat.replies == "all" and not heard.to_others)
         said = Said(

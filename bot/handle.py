@@ -77,14 +77,7 @@ class Handler:
 
     def ask(self, command: Ask) -> Task:
         """Starts a task; raises `FixInput` for words or a workspace that cannot be used."""
-        text = self._text(command.text)
-        actor = self.known(command.actor)
-        if actor.guest and not actor.person:
-            raise GuestsMayNot(
-                f"{actor.name} is a guest here and cannot start jobs.",
-                hint="Somebody who runs this bot can list them under [people].",
-            )
-        name, workspace = self._workspace(command.workspace, command.place)
+        text, actor, (name, workspace) = self.check_ask(command)
         now, task_id = self.clock(), self.new_id("t")
         task = Task(
             id=task_id,
@@ -104,6 +97,16 @@ class Handler:
         message = Message(role=Role.USER, text=text, at=now, by=command.actor)
         note = Note(event=Event.TASK_ASKED, at=now, task_id=task_id, actor=command.actor, words=text)
         return self.store.create(task, messages=[message], notes=[note])
+
+    def check_ask(self, command: Ask) -> tuple[str, Actor, tuple[str, Workspace]]:
+        """The words, the person and the workspace of a job; raises as `ask` does, and starts nothing."""
+        text, actor = self._text(command.text), self.known(command.actor)
+        if actor.guest and not actor.person:
+            raise GuestsMayNot(
+                f"{actor.name} is a guest here and cannot start jobs.",
+                hint="Somebody who runs this bot can list them under [people].",
+            )
+        return text, actor, self._workspace(command.workspace, command.place)
 
     def stop(self, command: Stopped) -> Task:
         """Stops a task, at once or by asking its worker; raises `WrongState` when it has ended."""

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
-from agent_runner.registers import Registers
 from bot.delivery import Client
+from bot.doors import Door, Parts
 from bot.web.client import WebClient
 
 
-def clients(registers: Registers, lang: str, clock: Callable[[], datetime]) -> Mapping[str, Client]:
+def _slack(parts: Parts) -> Door | None:
+    if not parts.settings.environment.get("SLACK_BOT_TOKEN"):
+        return None
+    from bot.slack.door import SlackDoor  # the SDK is loaded only where it is used
+
+    return SlackDoor(parts)
+
+
+ROWS: Mapping[str, Callable[[Parts], Door | None]] = {"slack": _slack}
+
+
+def doors(parts: Parts) -> dict[str, Door]:
+    """The platforms that are on, beside the page, which always is."""
+    found = {name: make(parts) for name, make in ROWS.items()}
+    return {name: door for name, door in found.items() if door is not None}
+
+
+def clients(parts: Parts, doors: Mapping[str, Door]) -> dict[str, Client]:
     """The courier's client of each platform that is on."""
-    return {"web": WebClient(registers, lang, clock)}
+    web = WebClient(parts.registers, parts.settings.config.language, parts.clock)
+    return {"web": web, **{name: door.client for name, door in doors.items()}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import signal
 import socket
@@ -22,8 +23,9 @@ from agent_runner.registers import Registers, connect_feed
 from agent_runner.store import Store, connect
 from bot.clock import Clock
 from bot.courier import Courier
+from bot.doors import Door, Parts
 from bot.handle import Handler
-from bot.platforms import clients
+from bot.platforms import clients, doors
 from bot.settings import Settings
 from bot.web.app import create_app
 from bot.web.events import Feed
@@ -31,6 +33,9 @@ from bot.web.server import GRACE, WebServer
 from bot.web.service import Service
 
 log = logging.getLogger(__name__)
+
+OPEN_AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""Seconds between attempts to connect a chat product that is away."""
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
@@ -52,15 +57,17 @@ def build(settings: Settings, redis_url: str) -> Bot:
     client = connect(redis_url, patient=False)
     store = queues.open_store(client, config)
     store.check_schema()
+    registers = Registers(client)
     here = settings.config_path.parent if settings.config_path else Path()
     handler = Handler(
         store,
         config,
         needs_approval=configuration.load_hook(config, here),
+        groups=lambda: registers.groups(config.group_keepers),
         clock=_now,
         new_id=queues.fresh_id,
     )
-    return Bot(settings, store, Registers(client), handler, redis_url)
+    return Bot(settings, store, registers, handler, redis_url)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -75,8 +82,21 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], stop: asyncio.Event) -> None:
-    """Serves until `stop` is set; calls `ready` when the page answers."""
-    app = create_app(_service(bot))
+    """Serves until `stop` is set; calls `ready` when the page answers.
+
+    Raises `FixConfiguration` when a chat product refuses its tokens.
+    """
+    feeders: list[Courier] = []
+
+    def wake() -> None:
+        for courier in feeders:
+            courier.wake()
+
+    parts = _parts(bot, listening, wake)
+    opened = doors(parts)
+    app = create_app(
+        _service(bot), {path: door for one in opened.values() for path, door in one.http.items()}
+    )
     settings = uvicorn.Config(
         app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE, server_header=False
     )
@@ -85,11 +105,12 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], 
     courier = Courier(
         bot.store,
         bot.registers,
-        clients(bot.registers, config.language, _now),
+        clients(parts, opened),
         approvers=bot.handler.approvers,
         zone=_zone(),
         clock=_now,
     )
+    feeders.append(courier)
     enqueuer = queues.Enqueuer(bot.store.client, config)
     clock = Clock(
         bot.store,
@@ -107,12 +128,48 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], 
             _when_told(server, stop),
         )
     ]
+    openings = [asyncio.create_task(_open(name, door, stop)) for name, door in opened.items()]
     try:
         await server.serve(sockets=[listening])
     finally:
-        for loop in loops:
+        for loop in (*loops, *openings):
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
+        ends = await asyncio.gather(*openings, return_exceptions=True)
+        await asyncio.gather(*(door.stop() for door in opened.values()), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, FixConfiguration):
+            raise end
+
+
+async def _open(name: str, door: Door, stop: asyncio.Event) -> None:
+    """Connects a chat product, however long it is away; what needs a person ends the bot."""
+    for wait in itertools.chain(OPEN_AGAIN, itertools.repeat(OPEN_AGAIN[-1])):
+        try:
+            await door.start()
+            log.info("%s is connected", name)
+            return
+        except FixConfiguration:
+            stop.set()
+            raise
+        except Exception as error:  # noqa: BLE001  (it may come back, and the page works without it)
+            log.warning("%s cannot be reached; tried again in %.0f s: %s", name, wait, error)
+            await door.stop()
+            await asyncio.sleep(wait)
+
+
+def _parts(bot: Bot, listening: socket.socket, wake: Callable[[], None]) -> Parts:
+    host, port = listening.getsockname()[:2]
+    return Parts(
+        settings=bot.settings,
+        store=bot.store,
+        registers=bot.registers,
+        handler=bot.handler,
+        clock=_now,
+        zone=_zone(),
+        wake=wake,
+        page=(bot.settings.config.web.public_url or f"http://{host}:{port}").rstrip("/"),
+    )
 
 
 def _service(bot: Bot) -> Service:
@@ -139,8 +196,10 @@ async def _feed(bot: Bot, courier: Courier) -> None:
         client = connect_feed(bot.redis_url)
         try:
             after = await asyncio.to_thread(bot.registers.last_change)
-            async for _task, what in bot.registers.changes(client, after):
-                if what != "idle":
+            async for task, what in bot.registers.changes(client, after):
+                if what == "progress":
+                    courier.progressed(task)
+                elif what != "idle":
                     courier.wake()
         except Exception as error:  # noqa: BLE001  (whatever broke the feed, it is begun again)
             log.warning("the change feed broke and is begun again: %s", error)

@@ -28,6 +28,16 @@ def held_card(
     )
 
 
+def asked_card(text: str, *, by: Actor, lang: str) -> Card:
+    """The first message of a thread for a job that was asked for elsewhere (by a command)."""
+    return Card(
+        lang=lang,
+        state=CardState.QUEUED,
+        title=wording.line(lang, "chat.asked", who=person(by)),
+        elements=(Quote(label=(), text=Theirs(raw=text)),),
+    )
+
+
 def settled_card(card: Card, verb: Verb, *, lang: str) -> Card:
     """The same card after the answer, with nothing left to press."""
     done = Paragraph(text=wording.line(lang, f"held.{verb}"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_runner.errors import CountersignError, FixInput, NotFound, NotSignedIn
 from bot import telling
@@ -36,8 +38,12 @@ class WrongMethod(FixInput):
     code = "wrong_method"
 
 
-def create_app(service: Service) -> Starlette:
-    """The application. `app.state.feed.close()` ends all open event streams before a shutdown."""
+def create_app(service: Service, signed: Mapping[str, ASGIApp] = MappingProxyType({})) -> Starlette:
+    """The application. `app.state.feed.close()` ends all open event streams before a shutdown.
+
+    `signed` answers at paths where other products call us: each proves itself by a signature, and
+    none is a browser, so that the guard does not stand before them.
+    """
     feed = Feed(service.registers, service.async_redis)
 
     @contextlib.asynccontextmanager
@@ -50,12 +56,28 @@ def create_app(service: Service) -> Starlette:
 
     app = Starlette(
         routes=[*api.ROUTES, *pages.ROUTES, Mount("/static", StaticFiles(directory=HERE / "static"))],
-        middleware=[Middleware(Guard, allowed_hosts=service.allowed_hosts, failed=_failed)],
+        middleware=[
+            Middleware(Signed, signed=signed),
+            Middleware(Guard, allowed_hosts=service.allowed_hosts, failed=_failed),
+        ],
         exception_handlers={CountersignError: _refused, HTTPException: _no_route},
         lifespan=lifespan,
     )
     app.state.service, app.state.feed = service, feed
     return app
+
+
+class Signed:
+    """Lets requests to these paths by the guard, to applications that check signatures."""
+
+    def __init__(self, app: ASGIApp, signed: Mapping[str, ASGIApp]) -> None:
+        self.app = app
+        self.signed = signed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one connection."""
+        chosen = self.signed.get(scope["path"], self.app) if scope["type"] == "http" else self.app
+        await chosen(scope, receive, send)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

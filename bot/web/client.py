@@ -24,6 +24,7 @@ class WebClient:
     status_interval = 0.0
     follows_progress = False
     fallback = ""
+    first_form = Form.CARD
 
     def __init__(self, registers: Registers, lang: str, clock: Callable[[], datetime]) -> None:
         self.languages: tuple[str, ...] = (lang,)

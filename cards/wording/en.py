@@ -341,6 +341,7 @@ WORDS: Mapping[str, str] = {
     "feishu.state.failed": "Failed",
     "feishu.state.stopped": "Stopped",
     "feishu.state.stuck": "Stuck",
+    "feishu.change": "Change as written here",
     "feishu.words": "What should be different, or why not",
     "feishu.words_hint": "For a change or a rejection. Leave it empty to approve.",
     "feishu.beginning": "This is only the beginning of it.",
@@ -348,7 +349,16 @@ WORDS: Mapping[str, str] = {
     "feishu.everything": "All there is to read here",
     "feishu.reply_instead": "There is too much for a form here. Read the attached text, then reply in words.",
     "feishu.always.title": "Always for this task?",
-    "feishu.always.text": "Exactly this call runs now and, for the rest of this task, without asking again. A call that differs in anything is asked about.",
+    "feishu.always.text": (
+        "Exactly this call runs now and, for the rest of this task, without asking again. "
+        "A call that differs in anything is asked about."
+    ),
     "feishu.stop.title": "Stop this task?",
     "feishu.stop.text": "The agent stops, and requests that are still open are withdrawn.",
+    "chat.link": "It cannot be shown here. Open it on the page: {url}",
+    "chat.form_failed": "The form did not open in time. Press again, or reply with the number and your words.",
+    "chat.asked": "{who} asks",
+    "chat.not_here": "I am not in this channel. Invite me first, then say it again.",
+    "chat.prompt.status": "status",
+    "chat.greeting": "What should be done?",
 }

@@ -342,6 +342,7 @@ WORDS: Mapping[str, str] = {
     "feishu.state.failed": "失敗",
     "feishu.state.stopped": "停止",
     "feishu.state.stuck": "進めません",
+    "feishu.change": "意見どおりに変更",
     "feishu.words": "意見（変更内容または却下の理由）",
     "feishu.words_hint": "変更・却下のときに記入。承認のときは空欄のままにしてください。",
     "feishu.beginning": "ここまでは冒頭部分だけです。",
@@ -349,7 +350,16 @@ WORDS: Mapping[str, str] = {
     "feishu.everything": "ここに書かれた全文",
     "feishu.reply_instead": "内容が多く、フォームに収まりません。添付を読み、文字で返信してください。",
     "feishu.always.title": "このタスク中は常に許可しますか？",
-    "feishu.always.text": "この呼び出しを今実行し、このタスクの残りの間、まったく同じ呼び出しは確認なしで実行します。少しでも違えば、改めて確認します。",
+    "feishu.always.text": (
+        "この呼び出しを今実行し、このタスクの残りの間、まったく同じ呼び出しは確認なしで実行します。"
+        "少しでも違えば、改めて確認します。"
+    ),
     "feishu.stop.title": "このタスクを停止しますか？",
     "feishu.stop.text": "エージェントは停止し、未決の依頼は取り下げられます。",
+    "chat.link": "ここでは表示できません。ページで開いてください：{url}",
+    "chat.form_failed": "フォームを時間内に開けませんでした。もう一度押すか、番号と内容を返信してください。",
+    "chat.asked": "{who} さんの依頼",
+    "chat.not_here": "このチャンネルに参加していません。先に招待してから、もう一度送ってください。",
+    "chat.prompt.status": "状況",
+    "chat.greeting": "何をしましょうか？",
 }

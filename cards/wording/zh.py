@@ -312,6 +312,7 @@ WORDS: Mapping[str, str] = {
     "feishu.state.failed": "失败",
     "feishu.state.stopped": "已停止",
     "feishu.state.stuck": "卡住了",
+    "feishu.change": "按意见修改",
     "feishu.words": "意见（修改要求或驳回理由）",
     "feishu.words_hint": "修改或驳回时填写；批准时请留空。",
     "feishu.beginning": "以上只是开头部分。",
@@ -319,7 +320,15 @@ WORDS: Mapping[str, str] = {
     "feishu.everything": "这里的全部内容",
     "feishu.reply_instead": "内容太多，这里放不下表单。请看附件，然后用文字回复。",
     "feishu.always.title": "本任务内一直允许？",
-    "feishu.always.text": "现在执行这次调用；本任务剩余时间内，完全相同的调用不再询问。只要有任何不同，仍会询问。",
+    "feishu.always.text": (
+        "现在执行这次调用；本任务剩余时间内，完全相同的调用不再询问。只要有任何不同，仍会询问。"
+    ),
     "feishu.stop.title": "停止这个任务？",
     "feishu.stop.text": "智能体会停下，尚未决定的请求会撤回。",
+    "chat.link": "这里无法显示。请在网页上打开：{url}",
+    "chat.form_failed": "表单没有及时打开。请再点一次，或直接回复编号和内容。",
+    "chat.asked": "{who} 提出",
+    "chat.not_here": "我不在这个频道里。请先邀请我，再说一遍。",
+    "chat.prompt.status": "状态",
+    "chat.greeting": "要做什么？",
 }

@@ -46,6 +46,7 @@ class Thread:
     status_interval = 0.0
     follows_progress = True
     fallback = ""
+    first_form = Form.CARD
 
     def __init__(self) -> None:
         self.languages: tuple[str, ...] = ("en",)

@@ -1,0 +1,1 @@
+"""Feishu and Lark: the wire, what comes in, and what is posted."""

@@ -1,0 +1,1 @@
+"""The Slack platform: its wire, its payloads, its API."""

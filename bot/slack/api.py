@@ -1,0 +1,75 @@
+"""Slack's Web API as we use it: one attempt, a deadline, and errors as what happens next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent_runner.errors import TryLater
+from bot.slack.errors import outcome
+
+TIMEOUT = 8
+"""Seconds for one call; the courier's right to deliver outlasts it (see `bot.courier.LEAD_MARGIN`)."""
+
+Json = dict[str, Any]
+
+
+class SlackApi:
+    """Calls by name. `web` is the SDK's client, for what is handed to Bolt."""
+
+    def __init__(self, token: str, base_url: str) -> None:
+        # No retry handlers: the SDK's default sends a message twice when the first answer is lost.
+        self.web = AsyncWebClient(token=token, base_url=base_url, timeout=TIMEOUT, retry_handlers=[])
+
+    async def open(self) -> None:
+        """Opens the connections that all calls share."""
+        if self.web.session is None:
+            self.web.session = aiohttp.ClientSession()
+
+    async def close(self) -> None:
+        """Closes them."""
+        if self.web.session is not None:
+            await self.web.session.close()
+            self.web.session = None
+
+    async def call(self, method: str, **fields: Any) -> Json:
+        """One call with a JSON body; raises what `bot.slack.errors` says, `TryLater` without an answer."""
+        return await self._answer(self.web.api_call(method, json=_given(fields)))
+
+    async def read(self, method: str, **fields: Any) -> Json:
+        """One call of those that take no JSON."""
+        return await self._answer(self.web.api_call(method, params=_given(fields)))
+
+    async def check_app_token(self, token: str) -> None:
+        """Raises `FixConfiguration` if Slack refuses this token for Socket Mode: the SDK would only retry."""
+        await self._answer(self.web.apps_connections_open(app_token=token))
+
+    async def upload(self, *, channel: str, thread: str, filename: str, content: str) -> None:
+        """Puts a text file into a thread."""
+        await self._answer(
+            self.web.files_upload_v2(
+                channel=channel, thread_ts=thread, filename=filename, title=filename, content=content
+            )
+        )
+
+    async def _answer(self, call: Any) -> Json:
+        try:
+            answer = await call
+        except SlackApiError as error:
+            response: Any = error.response
+            data = response.data if isinstance(response.data, dict) else {}
+            code = str(
+                data.get("error") or ("ratelimited" if response.status_code == 429 else "internal_error")
+            )
+            raise outcome(code, data, response.headers) from error
+        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise TryLater("Slack did not answer.", cause=type(error).__name__) from error
+        data = answer.data
+        return data if isinstance(data, dict) else {}
+
+
+def _given(fields: dict[str, Any]) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
