@@ -149,8 +149,7 @@ class FeishuApi:
     async def bot_info(self) -> Json:
         """The bot itself: app_name, open_id, activate_status (2 is on)."""
         async with self._deadline():
-            answer = await self._call("GET", "/bot/v3/info", within="bot")
-        return answer
+            return await self._call("GET", "/bot/v3/info", within="bot")
 
     async def user(self, open_id: str) -> Json:
         """A person: name, open_id, status, ... Raises `NotFound` for one outside the contact range."""

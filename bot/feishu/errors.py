@@ -149,7 +149,9 @@ REMEDIES: Mapping[int, str] = {
         "50 long connections of this app are open already. End other bots that use its app id, "
         "or give each of them an app of its own."
     ),
-    99991401: "Add this machine's address to the app's IP list in the developer console, or switch the list off.",
+    99991401: (
+        "Add this machine's address to the app's IP list in the developer console, or switch the list off."
+    ),
     99991403: "The tenant's API calls of this month are used up: ask its administrator for more.",
 }
 """Codes about which whoever runs the bot has to do something, and what."""
@@ -179,7 +181,7 @@ _MOST_WORDS = 300
 def outcome(
     code: int, words: str, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Exception:
-    """The exception for one refused call: `code` and `words` (msg) of the answer, its HTTP status and headers.
+    """The exception for one refused call: code and words (`msg`) of the answer, HTTP status and headers.
 
     A code of no table is a plain `CountersignError` that carries it; without a code, the status decides.
     """

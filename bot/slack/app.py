@@ -137,7 +137,6 @@ class SlackApp:
     def _wired(self) -> AsyncApp:
         bolt = AsyncApp(
             client=self.client.api.web,
-            token=self.client.api.web.token,
             signing_secret=self._signing_secret or "unused",
             request_verification_enabled=self.config.mode == "http",
             logger=logging.getLogger("bot.slack.bolt"),

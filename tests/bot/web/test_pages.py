@@ -87,7 +87,7 @@ def test_a_thread_tells_its_story_in_order(desk: WebDesk) -> None:
 
 def test_results_of_earlier_turns_stay(desk: WebDesk) -> None:
     """What the courier posted for an earlier turn stands where it stood, with nothing to press."""
-    client = WebClient(desk.registers, desk.now)
+    client = WebClient(desk.registers, "en", desk.now)
     with browser(desk) as mei:
         mei.post("/threads", json={"text": "ship it"})
         desk.start("t_1")
