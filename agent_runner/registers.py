@@ -83,6 +83,8 @@ class Receipt(Value):
     """Digests of the files that were put beside it."""
     where: str = ""
     """The thread it stands in."""
+    attempt: int = 0
+    """How often it had to be posted anew."""
     card: str = ""
     """The card as JSON, for a message that will have to be settled when it is no longer wanted."""
 
@@ -207,6 +209,33 @@ class Registers:
             pipe.set(self.keys.part(task_id, "moved"), place.model_dump_json())
             pipe.set(self.keys.place(place), task_id)
             pipe.execute()
+
+    @answering
+    def latest_in(self, place: Place) -> str:
+        """The id of the newest task of a chat; '' if there is none."""
+        raw: Any = self.client.get(self.keys.chat(place))
+        return raw.decode() if raw else ""
+
+    # --- what must wait for an answer that is on its way ---------------------------------
+
+    @answering
+    def pause(self, task_id: str, ms: int) -> None:
+        """Keeps the courier from a task's messages for so long, or until `resume`."""
+        self.client.set(self.keys.part(task_id, "paused"), 1, px=ms)
+
+    @answering
+    def resume(self, task_id: str, now: datetime) -> None:
+        """Lets the courier look again."""
+        with self.client.pipeline() as pipe:
+            pipe.delete(self.keys.part(task_id, "paused"))
+            pipe.zadd(self.keys.dirty, {task_id: now.timestamp()})
+            pipe.xadd(self.keys.changes, {"task": task_id, "what": "post"}, maxlen=10_000, approximate=True)
+            pipe.execute()
+
+    @answering
+    def paused(self, task_id: str) -> bool:
+        """Whether the courier is to keep away from a task."""
+        return bool(self.client.exists(self.keys.part(task_id, "paused")))
 
     # --- messages that came while nobody listened ----------------------------------------
 

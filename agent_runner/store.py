@@ -107,6 +107,10 @@ class Keys:
         """Which task lives in a thread."""
         return f"{self.prefix}place:{place.platform}:{place.chat}:{place.thread}"
 
+    def chat(self, place: Place) -> str:
+        """The newest task of a chat."""
+        return f"{self.prefix}chat:{place.platform}:{place.chat}"
+
     def txn(self, mark: str) -> str:
         """Mark of one transaction, to tell a lost reply from a lost write."""
         return f"{self.prefix}txn:{mark}"
@@ -270,6 +274,7 @@ class Store:
             if before is None:
                 pipe.zadd(keys.tasks, {task.id: task.number})
                 pipe.set(keys.place(task.place), task.id)
+                pipe.set(keys.chat(task.place), task.id)
             else:
                 pipe.zrem(keys.tasks_in(before.state), task.id)
             pipe.zadd(keys.tasks_in(task.state), {task.id: task.number})

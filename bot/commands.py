@@ -52,6 +52,8 @@ class Heard(Value):
     """Whether the bot is meant for sure: mentioned, or in a chat with it alone."""
     to_others: bool = False
     """Whether it mentions other people and not the bot."""
+    loose: bool = False
+    """Whether it stands in a chat with the bot alone, and in no thread: it may answer what is open there."""
     quoted: str = ""
     """The id of the message it replies to, where the product has such replies."""
 

@@ -198,6 +198,8 @@ class Courier:
             raise CountersignError(f"{snap.task.place.platform} is not switched on here.")
         if progress_only and not client.follows_progress:
             return True
+        if client.answers_presses and await asyncio.to_thread(self._registers.paused, task_id):
+            return False
         place = await asyncio.to_thread(self._registers.place_of, snap.task)
         receipts = await asyncio.to_thread(self._registers.receipts, task_id)
         thread = _Thread(snap, client, place, receipts)
@@ -233,6 +235,7 @@ class Courier:
             snap.inquiries,
             progress=progress if client.follows_progress else None,
             approver_names=people,
+            announce=client.announces,
             lang=lang,
             zone=self._zone,
             now=self._clock(),

@@ -60,6 +60,8 @@ class Shown(Value):
     card: Card
     others: tuple[Card, ...] = ()
     form: Form = Form.CARD
+    attempt: int = 0
+    """How often it had to be posted anew: such a message is another one."""
 
 
 class Client(Protocol):
@@ -73,6 +75,10 @@ class Client(Protocol):
     """Seconds between two updates of one status message."""
     follows_progress: bool
     """Whether a status message is updated while the agent works (the web page does it itself)."""
+    announces: bool
+    """Whether updates are silent there, so that an outcome others wait for is also a new message."""
+    answers_presses: bool
+    """Whether a press is answered with the card, which an update before that answer would undo."""
     first_form: Form
     """The best form that can be used."""
     fallback: str
@@ -160,6 +166,7 @@ class Delivery:
         if receipt is not None and not receipt.message_id:  # begun before, and nobody knows how it ended
             found = await self.client.find(self.place, shown)
             receipt = receipt.having(message_id=found) if found else receipt
+        attempt = receipt.attempt if receipt else 0
         if receipt is not None and receipt.message_id:
             try:
                 await self.turn()
@@ -167,6 +174,8 @@ class Delivery:
                 return await self._kept(receipt, shown, receipt.message_id, fingerprint)
             except MessageGone as gone:
                 log.warning("%s of %s is posted anew: %s", shown.key, self.task_id, gone)
+                attempt += 1
+        shown = shown.having(attempt=attempt)
         blank = Receipt(
             key=shown.key,
             message_id="",
@@ -175,6 +184,7 @@ class Delivery:
             recorded=receipt.recorded if receipt else not shown.card.inquiry_id,
             files=receipt.files if receipt else (),
             where=where(self.place),
+            attempt=attempt,
         )
         await self.keep(blank)
         await self.turn()

@@ -88,7 +88,12 @@ class FrontDesk:
     def _act(self, heard: Heard, text: str, task_id: str) -> Reply | None:
         if task_id:
             return self._say(heard, text, task_id)
+        answered = self._loose(heard, text) if heard.loose else None
+        if answered is not None:
+            return answered
         word = spoken.command(text)
+        if word == "status":
+            return self.mine(heard.actor)
         if word is not None:
             return Reply(key="reply.help" if word == "help" else "reply.nothing_here")
         workspace, job = self.workspace_named(text)
@@ -110,6 +115,14 @@ class FrontDesk:
             addressed=meant,
         )
         reply = self.handler.say(said)
+        return None if reply == OVERHEARD else reply
+
+    def _loose(self, heard: Heard, text: str) -> Reply | None:
+        """What is said outside of any thread, alone with the bot: perhaps an answer to what is open there."""
+        latest = self.registers.latest_in(heard.place)
+        if not latest or self.store.task(latest).state not in _HERE:
+            return None
+        reply = self.handler.say(Said(actor=heard.actor, task_id=latest, text=text, addressed=False))
         return None if reply == OVERHEARD else reply
 
     def _quoted(self, task_id: str, message_id: str) -> int | None:

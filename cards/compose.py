@@ -265,11 +265,14 @@ def posts(
     zone: tzinfo,
     now: datetime,
     approver_names: Mapping[str, Names] | None = None,
+    announce: bool = False,
 ) -> tuple[Post, ...]:
     """Every message that should stand in the task's thread now, oldest first.
 
     `inquiries` are all of this task's; `approver_names` are people by inquiry id. Keys are
-    `status` (always there), `request:<number>` and, once the task has ended, `result:<turn>`. A
+    `status` (always there), `request:<number>` and, once the task has ended, `result:<turn>`. With
+    `announce`, what became of a request is a message of its own, `outcome:<number>`, where an
+    update would reach nobody. A
     key that was posted before and is no longer listed (the result of an earlier turn) keeps its
     message: show that card `settled()`, so that nothing on it can be pressed any more.
     """
@@ -295,6 +298,9 @@ def posts(
             followed_by=followers.get(inquiry.id),
         )
         out.append(Post(key=f"request:{inquiry.number}", revision=inquiry.revision, card=card))
+        if announce and outcomes.is_news(inquiry):
+            news = outcomes.announcement(inquiry, Reader(lang, zone, now))
+            out.append(Post(key=f"outcome:{inquiry.number}", revision=inquiry.revision, card=news))
     if task.ended:
         result = result_card(task, lang=lang, zone=zone, now=now)
         out.append(Post(key=f"result:{task.turn}", revision=task.revision, card=result))

@@ -15,11 +15,12 @@ from agent_runner.model import (
     Inquiry,
     InquiryState,
     Kind,
+    Run,
     Scope,
 )
 from cards import diffs, wording
 from cards.choices import is_call
-from cards.model import CardState, Code, Element, Fields, Item, Line, Ours, Outcome, Quote, Theirs
+from cards.model import Card, CardState, Code, Element, Fields, Item, Line, Ours, Outcome, Quote, Theirs
 
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,3})\b")
 """How the engine's Bash tool begins the result of a command that failed."""
@@ -59,6 +60,28 @@ def elements(inquiry: Inquiry, reader: Reader, *, followed_by: int | None = None
     if decision is not None:
         parts += _words(inquiry, decision, reader.lang)
     return (*parts, *_output(inquiry, reader.lang))
+
+
+def is_news(inquiry: Inquiry) -> bool:
+    """Whether somebody else waits to hear what became of a request: not if the asker decided it."""
+    decision = inquiry.decision
+    if inquiry.open or inquiry.state is InquiryState.WITHDRAWN:
+        return False
+    return decision is None or decision.by.key != inquiry.asked_by.key
+
+
+def announcement(inquiry: Inquiry, reader: Reader) -> Card:
+    """What was decided (not how it then ran), as a message of one line."""
+    who = wording.text(reader.lang, "announce", number=inquiry.number)
+    said = _sentence(
+        inquiry.having(run=Run(state=Execution.UNKNOWN)), reader, None
+    )  # says nothing of the run
+    return Card(
+        lang=reader.lang,
+        state=CardState(inquiry.state.value),
+        title=wording.joined([wording.as_line(who), said], wording.text(reader.lang, "label.colon")),
+        task_id=inquiry.task_id,
+    )
 
 
 def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line:

@@ -27,6 +27,8 @@ class SlackClient:
     """chat.postMessage: one message per second in a channel (docs, rate limits)."""
     status_interval = 2.0
     follows_progress = True
+    announces = False
+    answers_presses = False
 
     def __init__(
         self, api: SlackApi, *, lang: str, fallback: str, interactive: bool, page: Callable[[str], str]

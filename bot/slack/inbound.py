@@ -78,6 +78,7 @@ def heard(message: Message, actor: Actor, *, bot_user: str) -> Heard:
         message_id=message.ts,
         at=moment(message.ts),
         addressed=message.direct or bot_user in mentioned,
+        loose=message.direct and message.thread == message.ts,
         to_others=bool(mentioned - {bot_user}) and bot_user not in mentioned,
     )
 

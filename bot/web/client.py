@@ -24,6 +24,8 @@ class WebClient:
     status_interval = 0.0
     follows_progress = False
     fallback = ""
+    announces = False
+    answers_presses = False
     first_form = Form.CARD
 
     def __init__(self, registers: Registers, lang: str, clock: Callable[[], datetime]) -> None:

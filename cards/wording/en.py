@@ -361,4 +361,5 @@ WORDS: Mapping[str, str] = {
     "chat.not_here": "I am not in this channel. Invite me first, then say it again.",
     "chat.prompt.status": "status",
     "chat.greeting": "What should be done?",
+    "announce": "Request #{number}",
 }

@@ -324,7 +324,7 @@ WORDS: Mapping[str, str] = {
     "reply.not_recorded": (
         "記録されませんでした。こちらで問題が起きました。もう一度お試しください。二重に実行されることはありません。"
     ),
-    "notice.title": "リクエスト",
+    "notice.title": "依頼",
     "form.loading": "少々お待ちください …",
     # Words that only Feishu's cards need
     "feishu.state.pending": "未決",
@@ -362,4 +362,5 @@ WORDS: Mapping[str, str] = {
     "chat.not_here": "このチャンネルに参加していません。先に招待してから、もう一度送ってください。",
     "chat.prompt.status": "状況",
     "chat.greeting": "何をしましょうか？",
+    "announce": "依頼 #{number}",
 }

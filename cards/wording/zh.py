@@ -331,4 +331,5 @@ WORDS: Mapping[str, str] = {
     "chat.not_here": "我不在这个频道里。请先邀请我，再说一遍。",
     "chat.prompt.status": "状态",
     "chat.greeting": "要做什么？",
+    "announce": "请求 #{number}",
 }

@@ -46,6 +46,8 @@ class Thread:
     status_interval = 0.0
     follows_progress = True
     fallback = ""
+    announces = False
+    answers_presses = False
     first_form = Form.CARD
 
     def __init__(self) -> None:
