@@ -36,6 +36,9 @@ HELD_SECONDS = 7 * 86_400
 GROUP_SECONDS = 900
 """How long memberships read from a platform are believed; they are read every minute."""
 
+CLICK_SECONDS = 600
+"""How long the click on a test card is remembered; `doctor` waits a minute for it."""
+
 _EXTEND = """
 local raw = redis.call('GET', KEYS[1])
 if raw and cjson.decode(raw)['token'] == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
@@ -367,6 +370,18 @@ class Registers:
     def forget(self, what: str) -> None:
         """Lets `what` be seen for the first time again."""
         self.client.delete(f"{self.keys.prefix}seen:{what}")
+
+    # --- test cards ----------------------------------------------------------------------
+
+    @answering
+    def tell_click(self, token: str) -> None:
+        """Says that the button of a test card was pressed, whichever bot the click came to."""
+        self.client.set(f"{self.keys.prefix}click:{token}", 1, ex=CLICK_SECONDS)
+
+    @answering
+    def clicked(self, token: str) -> bool:
+        """Whether that click arrived anywhere."""
+        return bool(self.client.exists(f"{self.keys.prefix}click:{token}"))
 
 
 def connect_feed(url: str) -> AsyncRedis:

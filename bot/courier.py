@@ -23,7 +23,7 @@ from agent_runner.errors import CountersignError, TryLater
 from agent_runner.model import Inquiry, Place
 from agent_runner.registers import Receipt, Registers
 from agent_runner.store import Snapshot, Store
-from bot.delivery import Client, Delivery, PlaceGone, SlowDown, where
+from bot.delivery import Client, Delivery, PlaceGone, SlowDown, ThreadGone, where
 from cards import compose
 from cards.held import moved_card
 from cards.model import Actions, Card, Post
@@ -316,15 +316,16 @@ class Courier:
     async def _move(self, thread: _Thread, lane: Lane, gone: PlaceGone) -> None:
         """Goes on in the fallback chat, in a thread of its own that says why."""
         task, client = thread.snap.task, thread.client
-        if not client.fallback or client.fallback == thread.place.chat:
+        chat = thread.place.chat if isinstance(gone, ThreadGone) else client.fallback
+        if not chat or (chat == thread.place.chat and not isinstance(gone, ThreadGone)):
             raise CountersignError(
                 f"Task {task.number} cannot be shown any more ({gone}), and there is no fallback chat."
             )
         await self._turn(lane, client.interval)
         card = moved_card(task, lang=client.languages[0])
-        place = await client.open_thread(client.fallback, card)
+        place = await client.open_thread(chat, card)
         await asyncio.to_thread(self._registers.move, task.id, place)
-        log.warning("task %s goes on in the fallback chat: %s", task.id, gone)
+        log.warning("task %s goes on in another thread: %s", task.id, gone)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,10 @@ class PlaceGone(Exception):
     """Nothing can be posted there any more (archived, bot removed): tell the fallback chat."""
 
 
+class ThreadGone(PlaceGone):
+    """The thread's first message is gone, its chat is not: go on in a new thread there."""
+
+
 class SlowDown(Exception):
     """The platform asks to wait; `seconds` from now."""
 

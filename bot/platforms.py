@@ -17,7 +17,15 @@ def _slack(parts: Parts) -> Door | None:
     return SlackDoor(parts)
 
 
-ROWS: Mapping[str, Callable[[Parts], Door | None]] = {"slack": _slack}
+def _feishu(parts: Parts) -> Door | None:
+    if not parts.settings.environment.get("FEISHU_APP_ID"):
+        return None
+    from bot.feishu.door import FeishuDoor
+
+    return FeishuDoor(parts)
+
+
+ROWS: Mapping[str, Callable[[Parts], Door | None]] = {"slack": _slack, "feishu": _feishu}
 
 
 def doors(parts: Parts) -> dict[str, Door]:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import httpx
 
 from agent_runner.errors import NotFound, TryLater
-from bot.delivery import MessageGone
+from bot.delivery import CardRefused, MessageGone
 from bot.feishu.errors import TOKEN_REFUSED, NoThreads, outcome
 
 TIMEOUT = 8.0
@@ -65,11 +65,12 @@ class FeishuApi:
         *,
         clock: Callable[[], float] = monotonic,
         timeout: float = TIMEOUT,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._credentials = {"app_id": app_id, "app_secret": app_secret}
         self._clock = clock
         self._timeout = timeout
-        self._http = httpx.AsyncClient(base_url=f"{domain}/open-apis", timeout=timeout)
+        self._http = httpx.AsyncClient(base_url=f"{domain}/open-apis", timeout=timeout, transport=transport)
         self._token = ""
         self._good_until = 0.0
         self._fetching = asyncio.Lock()
@@ -256,7 +257,12 @@ def _message(msg_type: str, content: Mapping[str, Any], uuid: str) -> Json:
 
 def _packed(content: Mapping[str, Any]) -> str:
     """JSON within JSON, without a byte too many: cards may have 30 KB."""
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    packed = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    try:
+        packed.encode()
+    except UnicodeEncodeError:
+        raise CardRefused("a half of a character cannot be sent") from None
+    return packed
 
 
 def _sent(answer: Json) -> Sent:

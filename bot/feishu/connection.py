@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed
 
 from agent_runner.errors import CountersignError, FixInput, TryLater
 from bot.feishu import dial
-from bot.feishu.frames import Json, Parts, Wire, load
+from bot.feishu.frames import Json, Parts, Wire, envelope, load
 
 log = logging.getLogger(__name__)
 
@@ -225,13 +225,12 @@ class LongConnection:
             log.warning("a frame was dropped: %s %s", error.message, error.details)
             return
         if (
-            payload is None or self._stopping
-        ):  # not acknowledged: it comes again, to another bot or a later one
-            return
-        self._handle(wire, socket, frame, payload)
+            payload is not None and not self._stopping
+        ):  # else not acknowledged: it comes again, to another bot
+            self._handle(wire, socket, frame, payload)
 
     def _handle(self, wire: Wire, socket: ClientConnection, frame: Any, payload: bytes) -> None:
-        event, began = _envelope(payload), self._clock()
+        event, began = envelope(payload), self._clock()
 
         async def acknowledge(answer: Json | None) -> None:
             ms = round((self._clock() - began) * 1000)
@@ -284,18 +283,8 @@ class LongConnection:
     async def _handled(self, event: Json) -> Json:
         try:
             found = await self._on_card(event)
-            json.dumps(found, allow_nan=False)
+            json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
             return dict(found)
         except Exception:
             log.exception("a click was not handled")
             return self._failed
-
-
-def _envelope(payload: bytes) -> Json:
-    """An event of schema 2.0; {} for anything else."""
-    try:
-        event = json.loads(payload)
-    except (ValueError, RecursionError):
-        return {}
-    whole = isinstance(event, dict) and isinstance(event.get("header"), dict) and "event" in event
-    return event if whole else {}

@@ -116,6 +116,16 @@ def interval(config: Any) -> float:
     return float(told) if isinstance(told, int | float) and told > 0 else PING_SECONDS
 
 
+def envelope(payload: bytes) -> Json:
+    """An event of schema 2.0; {} for anything else."""
+    try:
+        event = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    whole = isinstance(event, dict) and isinstance(event.get("header"), dict) and "event" in event
+    return event if whole else {}
+
+
 @dataclass
 class Parts:
     """Puts long messages together again."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_runner.errors import CountersignError, FixConfiguration, TryLater
-from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
+from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown, ThreadGone
 
 OUTCOMES: Mapping[str, type[Exception]] = {
     # Too much, or not to Slack's taste: a simpler form of the same.
@@ -45,13 +45,14 @@ OUTCOMES: Mapping[str, type[Exception]] = {
             "restricted_action_thread_only_channel",
             "restricted_action_non_threadable_channel",
             "restricted_action_thread_locked",
-            "cannot_reply_to_message",
             "user_not_found",
             "messages_tab_disabled",
             "team_access_not_granted",
         ),
         PlaceGone,
     ),
+    "cannot_reply_to_message": ThreadGone,
+    "thread_not_found": ThreadGone,
     # Whoever runs the bot has to do something.
     **dict.fromkeys(
         (

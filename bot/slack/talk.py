@@ -17,7 +17,7 @@ from bot.commands import Heard, Pressed
 from bot.delivery import MessageGone, PlaceGone, SlowDown
 from bot.frontdesk import FrontDesk
 from bot.handle import Reply
-from bot.slack import inbound
+from bot.slack import inbound, probe
 from bot.slack.client import SlackClient
 from bot.slack.inbound import Click, Payload
 from bot.slack.people import People
@@ -144,6 +144,9 @@ class Talk:
 
     async def click(self, body: Payload) -> None:
         """Somebody pressed a button of ours."""
+        if (tested := probe.read(body)) is not None:
+            await self._tested(tested)
+            return
         click = inbound.click_of(body)
         if click is None:
             return
@@ -162,6 +165,12 @@ class Talk:
             await self.client.repaint(click.place.chat, click.message_ts, card)
         if click.on_home:
             await self.show_home(click.user, click.team)
+
+    async def _tested(self, click: probe.Probe) -> None:
+        """The click on a test card: whoever waits for it looks in the store."""
+        await asyncio.to_thread(self.registers.tell_click, click.token)
+        settled = probe.settled("doctor.arrived", self.lang)
+        await self.client.api.call("chat.update", channel=click.channel, ts=click.ts, **settled)
 
     async def _press(self, pressed: Pressed) -> tuple[str, bool]:
         """What to say about it, and whether the card says it already."""

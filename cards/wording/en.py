@@ -361,5 +361,13 @@ WORDS: Mapping[str, str] = {
     "chat.not_here": "I am not in this channel. Invite me first, then say it again.",
     "chat.prompt.status": "status",
     "chat.greeting": "What should be done?",
+    "doctor.press": "This tests whether clicks reach the bot. Press the button, please.",
+    "doctor.button": "I press it",
+    "doctor.arrived": "The click arrived.",
+    "doctor.over": "This test is over: no click arrived in time.",
     "announce": "Request #{number}",
+    "feishu.words_left": (
+        "You wrote something too: press Approve with changes to send it, or clear it to approve as it is."
+    ),
+    "feishu.late": "This takes longer than usual. Look at the card in a moment; nothing is done twice.",
 }

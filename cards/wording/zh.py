@@ -331,5 +331,11 @@ WORDS: Mapping[str, str] = {
     "chat.not_here": "我不在这个频道里。请先邀请我，再说一遍。",
     "chat.prompt.status": "状态",
     "chat.greeting": "要做什么？",
+    "doctor.press": "这是在测试点击能否传到机器人。请按一下按钮。",
+    "doctor.button": "按这里",
+    "doctor.arrived": "已收到点击。",
+    "doctor.over": "测试已结束：没有按时收到点击。",
     "announce": "请求 #{number}",
+    "feishu.words_left": "你还填写了内容：要带上它请点“按意见修改”，否则请清空后再批准。",
+    "feishu.late": "处理时间比平时长，请稍后查看卡片；不会重复执行。",
 }

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from agent_runner.errors import FixInput, NotAllowed
 from bot.feishu.webhook import challenge, open_request
@@ -27,16 +29,18 @@ def opened(
     headers: Mapping[str, str],
     body: bytes,
     *,
-    seen: Callable[[str], bool] = lambda key: False,
+    seen: Callable[[str], bool] = lambda _: False,
     encrypt_key: str = KEY,
     verification_token: str = TOKEN,
 ) -> dict[str, Any]:
+    """What a request holds, for the app with these keys at `NOW`."""
     return open_request(
         headers, body, encrypt_key=encrypt_key, verification_token=verification_token, now=NOW, seen=seen
     )
 
 
 def sealed(payload: Mapping[str, Any], *, at: float = NOW) -> tuple[dict[str, str], bytes]:
+    """Headers and body of a genuine request sent at that time."""
     body = encrypt(payload, KEY)
     return signed_headers(body, KEY, now=at), body
 
@@ -118,12 +122,12 @@ def _changed(**changes: str) -> Callable[[dict[str, str], bytes], tuple[dict[str
             id="other spelling",
         ),
         pytest.param(
-            lambda h, b: (signed_headers(b, "other", now=NOW), b), "signature is not", id="other key"
+            lambda _, b: (signed_headers(b, "other", now=NOW), b), "signature is not", id="other key"
         ),
         pytest.param(_changed(signature=""), UNSIGNED, id="no signature"),
-        pytest.param(lambda h, b: ({}, b), UNSIGNED, id="no headers"),
+        pytest.param(lambda _, b: ({}, b), UNSIGNED, id="no headers"),
         pytest.param(
-            lambda h, b: (h, encrypt({**EVENT, "header": {"token": "other"}}, KEY)),
+            lambda h, _: (h, encrypt({**EVENT, "header": {"token": "other"}}, KEY)),
             "signature is not",
             id="signature of another request",
         ),
@@ -140,8 +144,6 @@ def test_a_forged_request_is_refused(
 @pytest.mark.parametrize("timestamp", ["", "-1", "1_8", " 1800000000", "１８", "9" * 5_000, "now"])
 def test_a_time_that_is_none_is_refused(timestamp: str) -> None:
     """A signed request whose time cannot be read is not of now."""
-    import hashlib
-
     body = encrypt(EVENT, KEY)
     signature = hashlib.sha256(f"{timestamp}n{KEY}".encode() + body).hexdigest()
     headers = {
@@ -165,7 +167,7 @@ def test_a_time_that_is_none_is_refused(timestamp: str) -> None:
     ],
 )
 def test_the_verification_token_must_be_the_apps(payload: dict[str, Any]) -> None:
-    """Signed as it may be, a request for another app is refused; without a token here, it is not looked at."""
+    """Signed as it may be, another app's request is refused; without a token here, none is looked at."""
     headers = signed_headers(body := _ascii_sealed(payload), KEY, now=NOW)
     with pytest.raises(NotAllowed, match="verification token"):
         opened(headers, body)
@@ -181,16 +183,12 @@ def _ascii_sealed(payload: Mapping[str, Any]) -> bytes:
 
 
 def _sealed_text(plain: str | bytes) -> bytes:
-    import hashlib
-
-    from Crypto.Cipher import AES
-    from Crypto.Util.Padding import pad
-
+    """A body with anything at all in it."""
     raw = plain.encode() if isinstance(plain, str) else plain
-    cipher = AES.new(hashlib.sha256(KEY.encode()).digest(), AES.MODE_CBC, b"v" * 16)
-    return json.dumps(
-        {"encrypt": base64.b64encode(b"v" * 16 + cipher.encrypt(pad(raw, 16))).decode()}
-    ).encode()
+    vector, fill = b"v" * 16, 16 - len(raw) % 16
+    cipher = Cipher(algorithms.AES(hashlib.sha256(KEY.encode()).digest()), modes.CBC(vector)).encryptor()
+    sealed = vector + cipher.update(raw + bytes([fill]) * fill) + cipher.finalize()
+    return json.dumps({"encrypt": base64.b64encode(sealed).decode()}).encode()
 
 
 BROKEN = {

@@ -1,0 +1,168 @@
+"""Feishu's wire: the long connection or signed HTTP, everything answered in time and handed to `Talk`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from agent_runner.config_chats import Feishu
+from agent_runner.errors import CountersignError, NotAllowed
+from agent_runner.registers import Registers
+from bot.feishu import inbound, webhook
+from bot.feishu.connection import LongConnection
+from bot.feishu.people import People
+from bot.feishu.talk import Talk
+
+log = logging.getLogger(__name__)
+
+PATH = "/feishu/events"
+"""Where signed HTTP comes in: events and clicks alike."""
+ANSWER_SECONDS = 2.5
+"""Until a click is answered in any case; Feishu waits 3."""
+REPLAY_SECONDS = 900
+"""How long a request's signature is remembered: longer than the 5 minutes for which it is fresh."""
+GROUPS_SECONDS = 60.0
+MOST_BODY = 1_000_000
+"""Bytes of one HTTP request; Feishu's own are far smaller."""
+
+Json = dict[str, Any]
+Members = Callable[[str], Coroutine[Any, Any, tuple[str, ...]]]
+
+
+class FeishuApp:
+    """One app in one tenant."""
+
+    def __init__(
+        self,
+        config: Feishu,
+        talk: Talk,
+        people: People,
+        registers: Registers,
+        *,
+        secrets: Mapping[str, str],
+        members: Members,
+    ) -> None:
+        self.config = config
+        self._talk = talk
+        self._people = people
+        self._registers = registers
+        self._secrets = secrets
+        self._members = members
+        self._connection: LongConnection | None = None
+        self._groups: asyncio.Task[None] | None = None
+        self._works: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Connects; raises `FixConfiguration` for refused credentials, `TryLater` if Feishu is away."""
+        await self._people.find_bot()
+        self._groups = asyncio.create_task(self._read_groups())
+        if self.config.mode == "socket":
+            self._connection = LongConnection(
+                self._secrets["FEISHU_APP_ID"],
+                self._secrets["FEISHU_APP_SECRET"],
+                self.config.domain,
+                on_event=self._talk.event,
+                on_card=self._talk.click,
+                late=self._talk.late(),
+                failed=self._talk.failed(),
+            )
+            self._connection.start()
+
+    async def stop(self) -> None:
+        """Disconnects; what was taken is done first."""
+        if self._groups is not None:
+            self._groups.cancel()
+            await asyncio.gather(self._groups, return_exceptions=True)
+        if self._connection is not None:
+            await self._connection.stop()
+        if self._works:
+            await asyncio.wait(self._works, timeout=5)
+
+    @property
+    def connection(self) -> LongConnection | None:
+        """The long connection, in that mode."""
+        return self._connection
+
+    async def _read_groups(self) -> None:
+        """Reads who is in the departments that approve; what cannot be read is believed no longer."""
+        while self.config.groups:
+            try:
+                found = {name: await self._members(group) for name, group in self.config.groups.items()}
+                accounts = {name: [f"feishu:{one}" for one in members] for name, members in found.items()}
+                await asyncio.to_thread(self._registers.keep_groups, "feishu", accounts)
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
+                log.warning("Feishu's departments could not be read: %s", error)
+            await asyncio.sleep(GROUPS_SECONDS)
+
+    # --- HTTP ----------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Takes one signed request."""
+        request = Request(scope, receive)
+        await (await self._answer(request))(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method != "POST":
+            return Response(status_code=405)
+        body = await request.body()
+        if len(body) > MOST_BODY:
+            return Response(status_code=413)
+        try:
+            payload = await asyncio.to_thread(self._opened, dict(request.headers), body)
+        except NotAllowed as refused:
+            log.warning("a request to %s was refused: %s", PATH, refused)
+            return JSONResponse({"msg": "refused"}, status_code=403)
+        except CountersignError as error:
+            return JSONResponse({"msg": error.message}, status_code=400)
+        asked = webhook.challenge(payload)
+        if asked is not None:
+            return JSONResponse(asked)
+        if inbound.kind_of(payload) == inbound.CLICK:
+            return JSONResponse(await self._clicked(payload))
+        self._do(self._talk.event(payload))
+        return JSONResponse({})
+
+    def _opened(self, headers: Mapping[str, str], body: bytes) -> Json:
+        return webhook.open_request(
+            headers,
+            body,
+            encrypt_key=self._secrets.get("FEISHU_ENCRYPT_KEY", ""),
+            verification_token=self._secrets.get("FEISHU_VERIFICATION_TOKEN", ""),
+            now=time.time(),
+            seen=lambda key: not self._registers.first_time(key, seconds=REPLAY_SECONDS),
+        )
+
+    async def _clicked(self, payload: Json) -> Json:
+        """The answer in time; what takes longer goes on, and the card tells."""
+        work = asyncio.ensure_future(self._talk.click(payload))
+        done, _ = await asyncio.wait({work}, timeout=ANSWER_SECONDS)
+        if not done:
+            self._do(_finished(work))
+            return self._talk.late()
+        if work.exception() is not None:
+            log.error("a click could not be dealt with", exc_info=work.exception())
+            return self._talk.failed()
+        return work.result()
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_logged(work))
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+
+
+async def _finished(work: asyncio.Future[Json]) -> None:
+    await work
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:
+        log.exception("something that came from Feishu could not be dealt with")
