@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -11,13 +12,14 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from agent_runner.errors import CountersignError
 from agent_runner.model import Actor
 from bot import settings as reading
+from bot.findings import Finding
 from bot.private_files import private_directory
 from bot.settings import Settings
 
@@ -255,19 +257,91 @@ def token_command(
 
 @main.command()
 @_common
-def doctor(state_dir: Path, config_path: Path | None, workspaces: tuple[str, ...]) -> None:
+@click.option(
+    "--click",
+    "channel",
+    default=None,
+    metavar="CHANNEL",
+    help="Post a test card in this channel (its id) and wait until somebody presses its button.",
+)
+@click.option(
+    "--click-seconds",
+    type=click.FloatRange(1, 600),
+    default=60,
+    show_default=True,
+    help="How long to wait for that.",
+)
+def doctor(
+    state_dir: Path,
+    config_path: Path | None,
+    workspaces: tuple[str, ...],
+    channel: str | None,
+    click_seconds: float,
+) -> None:
     """Check everything a job needs, each with a remedy. Exit code 1 if something fails."""
-    from bot.doctor import examine
+    from bot.doctor import examine, try_click
 
     with _plainly():
         settings = _read(state_dir, config_path, workspaces)
-        marks = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
-        findings = examine(settings)
-        for finding in findings:
-            click.echo(f"{marks[finding.level]}  {finding.what}")
-            if finding.remedy and finding.level != "ok":
-                click.echo(f"      {finding.remedy}")
-        sys.exit(any(finding.level == "fail" for finding in findings))
+        failed = [_tell(finding) for finding in examine(settings)].count(True)
+        if channel and not failed:
+            failed += _tell(try_click(settings, channel, say=_say, seconds=click_seconds))
+        elif channel:
+            _say("No test card was posted: put the failures right first.")
+        sys.exit(failed > 0)
+
+
+def _tell(finding: Finding) -> bool:
+    """Prints a finding; whether it is a failure."""
+    marks = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+    click.echo(f"{marks[finding.level]}  {finding.what}")
+    if finding.remedy and finding.level != "ok":
+        click.echo(f"      {finding.remedy}")
+    return finding.level == "fail"
+
+
+@main.group()
+def slack() -> None:
+    """Connect Slack."""
+
+
+@slack.command("manifest")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    default=None,
+    help=f"Configuration file; {DEFAULT_CONFIG} if there is one.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["socket", "http"]),
+    default=None,
+    help="How Slack reaches the bot; as configured if left out.",
+)
+@click.option("--name", default=None, help="The app's name.")
+@click.option(
+    "--url",
+    default=None,
+    metavar="https://...",
+    help="The bot's public address, for http; as configured if left out.",
+)
+def slack_manifest(
+    config_path: Path | None, mode: Literal["socket", "http"] | None, name: str | None, url: str | None
+) -> None:
+    """Print the manifest from which the Slack app is made, and how to go on."""
+    from agent_runner.config import load
+    from bot.slack import manifest
+
+    with _plainly():
+        config = load(config_path or (DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None))
+        chosen = mode or config.slack.mode
+        made = manifest.manifest(
+            mode=chosen, name=name or manifest.NAME, public_url=url or config.web.public_url
+        )
+        click.echo(json.dumps(made, indent=2))
+        for line in (*manifest.reasons(), "", *manifest.next_steps(chosen)):
+            _say(line)
 
 
 if __name__ == "__main__":

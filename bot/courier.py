@@ -229,7 +229,9 @@ class Courier:
     async def _posts(self, snap: Snapshot, lang: str, client: Client) -> tuple[Post, ...]:
         progress = await asyncio.to_thread(self._registers.progress, snap.task.id)
         platform = snap.task.place.platform
-        people = {i.id: self._approvers(i, platform) for i in snap.inquiries}
+        people = await asyncio.to_thread(
+            lambda: {inquiry.id: self._approvers(inquiry, platform) for inquiry in snap.inquiries}
+        )
         return compose.posts(
             snap.task,
             snap.inquiries,

@@ -167,10 +167,10 @@ class Delivery:
 
     async def _put(self, shown: Shown, receipt: Receipt | None, fingerprint: str) -> Receipt:
         """Posts or updates; `fingerprint` is what is shown then, '' if it is not all of it yet."""
+        shown = shown.having(attempt=receipt.attempt if receipt else 0)
         if receipt is not None and not receipt.message_id:  # begun before, and nobody knows how it ended
             found = await self.client.find(self.place, shown)
             receipt = receipt.having(message_id=found) if found else receipt
-        attempt = receipt.attempt if receipt else 0
         if receipt is not None and receipt.message_id:
             try:
                 await self.turn()
@@ -178,8 +178,7 @@ class Delivery:
                 return await self._kept(receipt, shown, receipt.message_id, fingerprint)
             except MessageGone as gone:
                 log.warning("%s of %s is posted anew: %s", shown.key, self.task_id, gone)
-                attempt += 1
-        shown = shown.having(attempt=attempt)
+                shown = shown.having(attempt=shown.attempt + 1)
         blank = Receipt(
             key=shown.key,
             message_id="",
@@ -188,7 +187,7 @@ class Delivery:
             recorded=receipt.recorded if receipt else not shown.card.inquiry_id,
             files=receipt.files if receipt else (),
             where=where(self.place),
-            attempt=attempt,
+            attempt=shown.attempt,
         )
         await self.keep(blank)
         await self.turn()

@@ -10,10 +10,13 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from agent_runner.errors import FixConfiguration
+from bot import platforms
+from bot.doors import Parts
 from bot.findings import Finding, Level, fail, ok, refuse_failures, warn
 from bot.settings import Settings
 from bot.storage_check import check_marker, check_storage, connect, ensure_marker, remembers
@@ -33,6 +36,7 @@ __all__ = [
     "ensure_marker",
     "examine",
     "refuse_failures",
+    "try_click",
 ]
 
 CLI_SECONDS = 20.0
@@ -116,8 +120,35 @@ def examine(settings: Settings, *, new_id: Callable[[], str] = secrets.token_url
         check_engine_cli(bundled_cli()),
         *check_workspaces(settings.config.workspaces),
         check_model(settings.model_environment, rehearsal=settings.rehearsal),
+        *platforms.check(settings),
         *(warn(text, f"See {settings.config.source}.") for text in settings.config.warnings),
     ]
+
+
+def try_click(
+    settings: Settings,
+    channel: str,
+    *,
+    say: Callable[[str], None],
+    seconds: float,
+    new_id: Callable[[], str] = secrets.token_urlsafe,
+) -> Finding:
+    """Posts a test card to a chat's channel and waits for its click. Call it from the main thread."""
+    from bot.serve import build  # the web server is of no use to the other checks
+
+    with store_of(settings) as url:
+        bot = build(settings, url)
+        parts = Parts(
+            settings=settings,
+            store=bot.store,
+            registers=bot.registers,
+            handler=bot.handler,
+            clock=lambda: datetime.now(UTC),
+            zone=datetime.now().astimezone().tzinfo or UTC,
+            wake=lambda: None,  # the running bot hears of changes from the store
+            page=settings.config.web.public_url.rstrip("/") or f"http://{settings.host}:{settings.port}",
+        )
+        return platforms.check_click(parts, channel, token=new_id(), say=say, seconds=seconds)
 
 
 def admit_storage(

@@ -21,7 +21,7 @@ from agent_runner.registers import Held, Registers
 from agent_runner.store import Store
 from bot.commands import Ask, AskedAgain, Chose, Heard, Pressed, Retried, Said, Stopped
 from bot.handle import OVERHEARD, Handler, Reply, decided
-from cards import replies, spoken
+from cards import replies, spoken, wording
 from cards.model import Verb
 
 DAY = 86_400
@@ -72,7 +72,7 @@ class FrontDesk:
         A `Held` message is an old one: the door posts the card that asks about it.
         """
         task_id = self.registers.task_at(heard.place)
-        if not task_id and not heard.addressed:
+        if not task_id and not heard.addressed and self.held_in(heard) is None:
             return None
         with self._once(f"{heard.place.platform}:{heard.place.chat}:{heard.message_id}") as first:
             return self._hear(heard, task_id) if first else None
@@ -83,7 +83,29 @@ class FrontDesk:
             return Reply(key="reply.help") if heard.addressed else None
         if self.clock() - heard.at > self.chat.stale_after:
             return self._hold(heard, text, task_id)
-        return self._act(heard, text, task_id)
+        held, verb = self.held_in(heard), held_verb(text)
+        if held is not None and verb is not None:
+            return self._typed_about_held(heard, held, verb, text, task_id)
+        return self._act(heard, text, task_id) if task_id or heard.addressed else None
+
+    def held_in(self, heard: Heard) -> Held | None:
+        """The old message that somebody is asked about where this was said."""
+        here = self.registers.held_in(heard.place)
+        return here or (self.registers.held_in(heard.place.having(thread="")) if heard.loose else None)
+
+    def _typed_about_held(
+        self, heard: Heard, held: Held, verb: Verb, text: str, task_id: str
+    ) -> Reply | None:
+        """A number that answers the card about an old message, unless it may mean a request as well."""
+        if not policy.same_person(heard.actor, held.by, self.handler.people()):
+            if task_id:
+                return self._act(heard, text, task_id)
+            if not heard.addressed:
+                return None
+        task_id = task_id or (self.registers.latest_in(heard.place) if heard.loose else "")
+        if task_id and any(inquiry.open for inquiry in self.store.snapshot(task_id).inquiries):
+            return Reply(key="ask_back.unclear")
+        return self._answer_held(Pressed(actor=heard.actor, verb=verb, revision=0, held_id=held.id))
 
     def _act(self, heard: Heard, text: str, task_id: str) -> Reply | None:
         if task_id:
@@ -159,6 +181,7 @@ class FrontDesk:
             message_id=heard.message_id,
             quoted=heard.quoted,
             addressed=heard.addressed,
+            alone=heard.loose,
             at=heard.at,
         )
         self.registers.hold(held)
@@ -276,6 +299,16 @@ class FrontDesk:
                 with contextlib.suppress(TryLater):
                     self.registers.forget(what)
             raise
+
+
+def held_verb(text: str) -> Verb | None:
+    """What words say about an old message: the number or the label of one of the two buttons, alone."""
+    said = spoken.shadow(text).strip(" .。!！")
+    for number, verb in (("1", Verb.DO_NOW), ("2", Verb.LEAVE)):
+        labels = (wording.text(lang, f"button.{verb}") for lang in wording.LANGUAGES)
+        if said == number or said in map(spoken.shadow, labels):
+            return verb
+    return None
 
 
 def _may(actor: Actor, inquiry: Inquiry, people: policy.People) -> bool:

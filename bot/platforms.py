@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
+from agent_runner.config_chats import Slack
 from bot.delivery import Client
 from bot.doors import Door, Parts
+from bot.findings import Finding, warn
+from bot.settings import Settings
 from bot.web.client import WebClient
 
 
@@ -25,6 +29,16 @@ def _feishu(parts: Parts) -> Door | None:
     return FeishuDoor(parts)
 
 
+def _check_slack(settings: Settings) -> list[Finding]:
+    chat, environment = settings.config.slack, settings.environment
+    if not environment.get("SLACK_BOT_TOKEN"):
+        meant = chat != Slack() or any(map(environment.get, ("SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET")))
+        return [warn("Slack is off: SLACK_BOT_TOKEN is not set.", "Set it to use Slack.")] if meant else []
+    from bot.slack.doctor import check_slack
+
+    return asyncio.run(check_slack(settings))
+
+
 ROWS: Mapping[str, Callable[[Parts], Door | None]] = {"slack": _slack, "feishu": _feishu}
 
 
@@ -38,3 +52,21 @@ def clients(parts: Parts, doors: Mapping[str, Door]) -> dict[str, Client]:
     """The courier's client of each platform that is on."""
     web = WebClient(parts.registers, parts.settings.config.language, parts.clock)
     return {"web": web, **{name: door.client for name, door in doors.items()}}
+
+
+CHECKS: tuple[Callable[[Settings], list[Finding]], ...] = (_check_slack,)
+"""For `doctor`: each platform's findings, none where it is off. Not inside a running loop."""
+
+
+def check(settings: Settings) -> list[Finding]:
+    """What is found about the platforms that are on."""
+    return [finding for found in CHECKS for finding in found(settings)]
+
+
+def check_click(
+    parts: Parts, channel: str, *, token: str, say: Callable[[str], None], seconds: float
+) -> Finding:
+    """Whether a click in this channel reaches a bot; see `bot.slack.doctor.check_click`."""
+    from bot.slack.doctor import check_click
+
+    return asyncio.run(check_click(parts, channel, token=token, say=say, seconds=seconds))

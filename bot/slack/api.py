@@ -47,6 +47,16 @@ class SlackApi:
         """Raises `FixConfiguration` if Slack refuses this token for Socket Mode: the SDK would only retry."""
         await self._answer(self.web.apps_connections_open(app_token=token))
 
+    async def socket_address(self, token: str) -> str:
+        """Where one Socket Mode connection may be opened, once; raises like `check_app_token`."""
+        return str((await self._answer(self.web.apps_connections_open(app_token=token))).get("url") or "")
+
+    async def granted(self) -> tuple[Json, frozenset[str]]:
+        """What auth.test says of the bot token, and the scopes it has (the header X-OAuth-Scopes)."""
+        response = await self._response(self.web.api_call("auth.test"))
+        scopes = str(response.headers.get("X-OAuth-Scopes") or "").split(",")
+        return _data(response), frozenset(scope.strip() for scope in scopes if scope.strip())
+
     async def upload(self, *, channel: str, thread: str, filename: str, content: str) -> None:
         """Puts a text file into a thread."""
         await self._answer(
@@ -56,19 +66,24 @@ class SlackApi:
         )
 
     async def _answer(self, call: Any) -> Json:
+        return _data(await self._response(call))
+
+    async def _response(self, call: Any) -> Any:
         try:
-            answer = await call
+            return await call
         except SlackApiError as error:
             response: Any = error.response
-            data = response.data if isinstance(response.data, dict) else {}
+            data = _data(response)
             code = str(
                 data.get("error") or ("ratelimited" if response.status_code == 429 else "internal_error")
             )
             raise outcome(code, data, response.headers) from error
         except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TryLater("Slack did not answer.", cause=type(error).__name__) from error
-        data = answer.data
-        return data if isinstance(data, dict) else {}
+
+
+def _data(response: Any) -> Json:
+    return response.data if isinstance(response.data, dict) else {}
 
 
 def _given(fields: dict[str, Any]) -> Json:

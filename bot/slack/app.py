@@ -124,9 +124,9 @@ class SlackApp:
         request = Request(scope, receive)
         answer = BoltResponse(status=404, body="not here")
         if self._bolt is not None and self.config.mode == "http" and request.method == "POST":
-            body = await request.body()
+            body = await _body_of(request)
             answer = BoltResponse(status=413, body="too large")
-            if len(body) <= MOST_BODY:
+            if body is not None:
                 answer = await self._bolt.async_dispatch(to_async_bolt_request(request, body))
                 if answer.status == 404:  # nothing of ours: taken all the same, or Slack would send it again
                     answer = BoltResponse(status=200, body="")
@@ -191,6 +191,16 @@ class SlackApp:
         task = asyncio.create_task(_logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _body_of(request: Request) -> bytes | None:
+    """The body; None if it is too large, of which no more is read: anybody can send it."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BODY:
+            return None
+    return body
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:

@@ -159,4 +159,5 @@ def _card(card: Card) -> dict[str, Any]:
 
 
 def _mark(shown: Shown) -> dict[str, Any]:
-    return {"event_type": MARK, "event_payload": {"task": shown.task_id, "key": shown.key}}
+    again = {"attempt": shown.attempt} if shown.attempt else {}  # the one that was given up stands there too
+    return {"event_type": MARK, "event_payload": {"task": shown.task_id, "key": shown.key, **again}}

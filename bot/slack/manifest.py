@@ -122,5 +122,5 @@ def next_steps(mode: Mode) -> Iterator[str]:
         yield "   SLACK_APP_TOKEN is that token (xapp-...)."
     else:
         yield "3. Basic Information, App Credentials: SLACK_SIGNING_SECRET is the Signing Secret."
-        yield "   Slack checks the address when it is saved: start the bot first, then save the manifest again."
+        yield "   Slack checks the address when it is saved: start the bot, then save the manifest again."
     yield "Then run: countersign doctor, and with --click CHANNEL to see a click arrive."

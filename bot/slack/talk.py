@@ -14,14 +14,14 @@ from agent_runner.model import Actor, Place
 from agent_runner.registers import Held, Registers
 from bot import telling
 from bot.commands import Heard, Pressed
-from bot.delivery import MessageGone, PlaceGone, SlowDown
-from bot.frontdesk import FrontDesk
+from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
+from bot.frontdesk import FrontDesk, held_verb
 from bot.handle import Reply
 from bot.slack import inbound, probe
 from bot.slack.client import SlackClient
-from bot.slack.inbound import Click, Payload
+from bot.slack.inbound import Click, Message, Payload
 from bot.slack.people import People
-from cards import compose, held, slack, slack_forms, wording
+from cards import compose, held, slack, slack_forms, spoken, wording
 from cards.model import Button, Card, Verb
 
 log = logging.getLogger(__name__)
@@ -78,24 +78,51 @@ class Talk:
         if message is None:
             return
         place = Place(platform="slack", chat=message.channel, thread=message.thread)
-        known = await asyncio.to_thread(self.registers.task_at, place)
-        if not (known or message.direct or f"<@{home.bot_user}" in message.text):
+        meant = message.direct or f"<@{home.bot_user}" in message.text
+        try:
+            known = await asyncio.to_thread(self._begun, message, place)
+        except TryLater as error:
+            if meant or _answers(inbound.said(message.text, bot_user=home.bot_user)):
+                actor = await self.people.actor(message.user, message.team)
+                await self._whisper(place, actor, telling.told(error, self.lang))
+            return
+        if not (known or meant):
             return  # people talking to each other: nobody needs to be looked up
         actor = await self.people.actor(message.user, message.team)
-        await self._hear(inbound.heard(message, actor, bot_user=home.bot_user), begun=bool(known))
+        await self._hear(inbound.heard(message, actor, bot_user=home.bot_user), begun=known)
+
+    def _begun(self, message: Message, place: Place) -> bool:
+        """Whether a message stands in a thread in which something is going on."""
+        if self.registers.task_at(place):
+            return True
+        return message.thread != message.ts and self.registers.held_in(place) is not None
 
     async def _hear(self, heard: Heard, *, begun: bool) -> None:
         where = heard.place if begun else heard.place.having(thread="")
         try:
+            verb = held_verb(heard.text)
+            before = await asyncio.to_thread(self.desk.held_in, heard) if verb else None
             answer = await asyncio.to_thread(self.desk.hear, heard)
         except CountersignError as error:
             await self._whisper(where, heard.actor, telling.told(error, self.lang))
             return
         self.wake()
         if isinstance(answer, Held):
-            await self.client.post_card(answer.place, self._held_card(answer))
-        elif answer is not None:
+            shown = await self.client.post_card(answer.place, self._held_card(answer))
+            await asyncio.to_thread(self.registers.hold, answer.having(shown=shown))
+            return
+        settled = before is not None and verb is not None and await self._settle(before, verb)
+        if answer is not None and not (settled and answer.key in QUIET):
             await self._whisper(where, heard.actor, answer.text(self.lang))
+
+    async def _settle(self, about: Held, verb: Verb) -> bool:
+        """Takes the buttons off the card about an old message, if that was answered."""
+        if await asyncio.to_thread(self.registers.held, about.id) is not None:
+            return False
+        card = held.settled_card(self._held_card(about), verb, lang=self.lang)
+        if about.shown:
+            await self.client.repaint(about.place.chat, about.shown, card)
+        return True
 
     def _held_card(self, of: Held) -> Card:
         return held.held_card(
@@ -120,6 +147,8 @@ class Talk:
             return await self._job(actor, channel, text)
         except CountersignError as error:
             return telling.told(error, self.lang)
+        except (SlowDown, CardRefused, MessageGone):
+            return wording.text(self.lang, "reply.not_recorded")
 
     async def _job(self, actor: Actor, channel: str, text: str) -> str:
         """Opens a thread that says who asks for what, and begins the job in it."""
@@ -160,9 +189,8 @@ class Talk:
         self.wake()
         if told and not quiet:
             await self._answer(click, actor, told)
-        elif about is not None and click.message_ts:
-            card = held.settled_card(self._held_card(about), click.pressed.verb, lang=self.lang)
-            await self.client.repaint(click.place.chat, click.message_ts, card)
+        if about is not None:
+            await self._settle(about.having(shown=click.message_ts), click.pressed.verb)
         if click.on_home:
             await self.show_home(click.user, click.team)
 
@@ -220,7 +248,11 @@ class Talk:
             shown = slack_forms.modal(button, _private(inquiry.id, inquiry.revision), lang)
         except CountersignError as error:
             shown = slack_forms.notice(title, telling.told(error, lang))
-        await api.call("views.update", view_id=view["id"], hash=view.get("hash"), view=shown)
+        try:
+            await api.call("views.update", view_id=view["id"], hash=view.get("hash"), view=shown)
+        except (CountersignError, SlowDown) as error:
+            log.info("a form could not be filled in: %s", error)
+            await self._whisper(click.place, actor, wording.text(lang, "chat.form_failed"))
 
     async def submitted(self, body: Payload) -> Answer | None:
         """What to answer to a submitted form; None closes it. What was typed is never lost by an error."""
@@ -351,6 +383,12 @@ def _block(reply: Reply, button: Button, names: Mapping[str, str]) -> str:
     if not wanted:
         wanted = "reason" if button.verb is Verb.REJECT else "conditions"
     return next((block for block, name in names.items() if name == wanted), "")
+
+
+def _answers(text: str) -> bool:
+    """Whether words look like an answer or a command: then it is told that they did not count."""
+    said = spoken.without_mentions(text)
+    return spoken.command(said) is not None or spoken.hear(spoken.split_number(said)[1]).kind != "words"
 
 
 def _private(inquiry_id: str, revision: int) -> str:
