@@ -110,6 +110,8 @@ def _question(question: Question) -> Iterator[str]:
         yield f"    {option.mark}  {option.label.raw}"
         if option.description.raw:
             yield f"        {option.description.raw}"
+        if option.preview.raw:
+            yield from (f"        {line}" for line in option.preview.raw.split("\n"))
 
 
 def _raw(line: Line) -> str:
@@ -133,7 +135,9 @@ def _shortened(element: Questions) -> Questions:
 
 def _short_question(question: Question) -> Question:
     options = tuple(
-        option.having(label=_short(option.label), description=_short(option.description))
+        option.having(
+            label=_short(option.label), description=_short(option.description), preview=Theirs(raw="")
+        )
         for option in question.options
     )
     return Question(

@@ -49,6 +49,8 @@ class Choice(NamedTuple):
 
     label: str
     description: str
+    preview: str = ""
+    """What choosing it would look like: a sketch, a snippet, in several lines."""
 
 
 class Asked(NamedTuple):
@@ -79,7 +81,8 @@ def _asked(item: Any) -> Asked | None:
     for option in options:
         if not isinstance(option, Mapping) or not isinstance(option.get("label"), str):
             return None
-        choices.append(Choice(option["label"], str(option.get("description") or "")))
+        texts = (str(option.get(name) or "") for name in ("description", "preview"))
+        choices.append(Choice(option["label"], *texts))
     header = str(item.get("header") or "")
     return Asked(item["question"], header, tuple(choices), item.get("multiSelect") is True)
 

@@ -155,8 +155,13 @@ def _question(at: int, asked: choices.Asked, of: int, lang: str) -> Question:
         header=Theirs(raw=asked.header),
         text=Theirs(raw=asked.text),
         options=tuple(
-            Option(mark=mark, label=Theirs(raw=label), description=Theirs(raw=description))
-            for mark, (label, description) in zip(marks, asked.options, strict=True)
+            Option(
+                mark=mark,
+                label=Theirs(raw=choice.label),
+                description=Theirs(raw=choice.description),
+                preview=Theirs(raw=choice.preview),
+            )
+            for mark, choice in zip(marks, asked.options, strict=True)
         ),
         multiple=asked.multiple,
         other=wording.text(lang, "question.other"),

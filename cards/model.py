@@ -217,6 +217,8 @@ class Option(Value):
     mark: str
     label: Theirs
     description: Theirs
+    preview: Theirs = Theirs(raw="")
+    """What choosing it would look like, in several lines; empty if there is nothing to see."""
 
 
 class Question(Value):

@@ -153,7 +153,13 @@ def _shorter(element: Element) -> tuple[Element, ...]:
 
 def _short_question(question: Question) -> Question:
     options = tuple(
-        option.model_copy(update={"label": _short(option.label), "description": _short(option.description)})
+        option.model_copy(
+            update={
+                "label": _short(option.label),
+                "description": _short(option.description),
+                "preview": Theirs(raw=""),
+            }
+        )
         for option in question.options
     )
     short = {"header": _short(question.header), "text": _short(question.text), "options": options}

@@ -57,6 +57,8 @@ TICKS = 10
 """Options of radio buttons and of checkboxes (docs.slack.dev, block elements)."""
 CHOICES = 100
 """Options of a select menu (slack_sdk, block_elements.py)."""
+OTHER = "other"
+"""The option for a person's own words, as `cards.answers` reads it."""
 PREVIEW = 400
 """Characters shown of a file (our choice)."""
 _EMOJI: Mapping[CardState, str] = {
@@ -174,6 +176,7 @@ def _questions(element: Questions, lang: str) -> list[Json]:
     blocks: list[Json] = []
     for question in element.items:
         blocks.append(rich(section(_question(question, several))))
+        blocks += _previews(question, lang)
         if element.send is not None:
             blocks += _inputs(question, element.send.revision, several)
     return blocks + (buttons((element.send,), lang) if element.send else [])
@@ -190,6 +193,20 @@ def _question(question: Question, several: bool) -> Iterator[Json]:
         yield from run(visible.inline(option.label.raw))
         about = visible.inline(option.description.raw)
         yield from run(f" ({about})" if about else "", italic=True)
+
+
+def _previews(question: Question, lang: str) -> list[Json]:
+    """What the options would look like, each under its mark."""
+    shown = [option for option in question.options if option.preview.raw]
+    parts = [
+        part
+        for option in shown
+        for part in (
+            section(run(f"{option.mark}  {visible.inline(option.label.raw)}", bold=True)),
+            _pre(visible.block(option.preview.raw), lang),
+        )
+    ]
+    return [rich(*parts)] if parts else []
 
 
 def _actions(element: Actions, lang: str) -> list[Json]:
@@ -252,10 +269,13 @@ def _inputs(question: Question, revision: int, several: bool) -> list[Json]:
 
 
 def _picker(question: Question) -> Json:
-    few = len(question.options) <= TICKS
+    options = [_option(at, option) for at, option in enumerate(question.options)]
+    if not question.multiple and len(options) < CHOICES:
+        # What was picked cannot be taken back, only replaced: by this, for own words.
+        options.append({"text": plain(question.other, OPTION), "value": OTHER})
+    few = len(options) <= TICKS
     ticks = "checkboxes" if question.multiple else "radio_buttons"
     menu = "multi_static_select" if question.multiple else "static_select"
-    options = [_option(at, option) for at, option in enumerate(question.options)]
     return {"type": ticks if few else menu, "action_id": SLOT, "options": options}
 
 

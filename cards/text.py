@@ -106,6 +106,8 @@ def _question(question: Question, several: bool) -> Iterator[str]:
     for option in question.options:
         more = f" ({visible.inline(option.description.raw)})" if option.description.raw else ""
         yield f"{INDENT}{option.mark}  {visible.inline(option.label.raw)}{more}"
+        if option.preview.raw:
+            yield from (INDENT * 2 + line for line in _indented(option.preview))
 
 
 def _hint(element: Hint, _: str) -> list[str]:

@@ -277,9 +277,12 @@ def _question_text(question: Question) -> Markup:
 
 def _option_text(option: Option) -> tuple[Markup, ...]:
     label = tag("span", {"class": "card-option-label"}, inline(option.label))
-    if not option.description.raw:
-        return (label,)
-    return label, Markup(" "), tag("span", {"class": "card-option-description"}, inline(option.description))
+    parts = [label]
+    if option.description.raw:
+        parts += Markup(" "), tag("span", {"class": "card-option-description"}, inline(option.description))
+    if option.preview.raw:
+        parts.append(tag("pre", {"class": "card-option-preview"}, tag("code", {}, block(option.preview))))
+    return tuple(parts)
 
 
 _DRAW: Mapping[type, Callable[[Any], Markup]] = {

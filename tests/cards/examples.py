@@ -156,6 +156,28 @@ REQUESTS: Mapping[str, Inquiry] = {
     "pending_plan_empty": inquiry("ExitPlanMode", {}, kind=Kind.PLAN),
     "pending_question": asked(DATABASE),
     "pending_questions": asked(DATABASE, ENVIRONMENTS),
+    "pending_preview": inquiry(
+        "AskUserQuestion",
+        {
+            "questions": [
+                {
+                    "question": "Which layout?",
+                    "header": "Layout",
+                    "multiSelect": False,
+                    "options": [
+                        {
+                            "label": "Two columns",
+                            "description": "wide",
+                            "preview": "+--+--+\n|  |  |\n+--+--+",
+                        },
+                        {"label": "One column", "description": "", "preview": ""},
+                    ],
+                }
+            ]
+        },
+        kind=Kind.QUESTION,
+        approvers=("requester",),
+    ),
     "pending_quorum": inquiry(
         quorum=2,
         requester_may_decide=False,
