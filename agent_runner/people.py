@@ -89,15 +89,26 @@ def names_of(approvers: Sequence[str], asked_by: Actor, people: People) -> tuple
 
 
 def contacts(
-    approvers: Sequence[str], asked_by: Actor, people: People, platform: str
+    approvers: Sequence[str],
+    asked_by: Actor,
+    people: People,
+    platform: str,
+    *,
+    requester_may_decide: bool = True,
 ) -> tuple[str | Actor, ...]:
-    """The same people, each as that platform knows them where it does, so that it can notify them."""
+    """The same people, each as that platform knows them where it does, so that it can notify them.
+
+    A requester who may not decide is only named: there is nothing for them to do.
+    """
     names: dict[str, str | Actor] = {}
     for name in names_of(approvers, asked_by, people):
         names[name] = name
     for approver in approvers:
         if approver == "requester" and asked_by.platform == platform:
             names[asked_by.name] = asked_by
+        if approver.startswith(f"{platform}:") and approver in names:
+            tenant, _, user = approver.removeprefix(f"{platform}:").rpartition(":")
+            names[approver] = Actor(platform=platform, tenant=tenant, user_id=user, name=user)
         for listed in _behind(approver, people):
             account = next((a for a in people[listed].accounts if a.startswith(f"{platform}:")), "")
             if account:
@@ -106,7 +117,12 @@ def contacts(
                 names[shown] = Actor(
                     platform=platform, tenant=tenant, user_id=user, name=shown, person=listed
                 )
-    return tuple(names.values())
+    return tuple(
+        who.name
+        if isinstance(who, Actor) and not requester_may_decide and same_person(who, asked_by, people)
+        else who
+        for who in names.values()
+    )
 
 
 def joined(people: People, groups: Mapping[str, Sequence[str]]) -> People:

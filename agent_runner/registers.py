@@ -18,8 +18,9 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from agent_runner.errors import TryLater
+from agent_runner.keys import Keys
 from agent_runner.model import Actor, Place, Progress, Task, Value
-from agent_runner.store import Keys, answering, decode, encode
+from agent_runner.store import answering, decode, encode
 
 AsyncRedis: TypeAlias = redis.asyncio.Redis
 """A connection for `Registers.changes`, named here so that nobody else needs to import redis."""
@@ -103,6 +104,10 @@ class Held(Value):
     message_id: str
     addressed: bool = True
     quoted: str = ""
+    alone: bool = False
+    """Whether it stands in a chat with the bot alone, and in no thread."""
+    shown: str = ""
+    """The id of the message that asks about it."""
 
 
 class Registers:
@@ -245,7 +250,26 @@ class Registers:
     @answering
     def hold(self, held: Held) -> None:
         """Keeps a message until somebody says what to do with it, at most `HELD_SECONDS`."""
-        self.client.set(f"{self.keys.prefix}held:{held.id}", held.model_dump_json(), ex=HELD_SECONDS)
+        chat = (held.place.having(thread=""),) if held.alone else ()
+        with self.client.pipeline() as pipe:
+            pipe.set(f"{self.keys.prefix}held:{held.id}", held.model_dump_json(), ex=HELD_SECONDS)
+            for place in (held.place, *chat):
+                pipe.set(self._held_in(place), held.id, ex=HELD_SECONDS)
+            pipe.execute()
+
+    @answering
+    def note_held(self, held: Held) -> None:
+        """Keeps more about a held message, unless it was released meanwhile."""
+        self.client.set(f"{self.keys.prefix}held:{held.id}", held.model_dump_json(), xx=True, keepttl=True)
+
+    def _held_in(self, place: Place) -> str:
+        return f"{self.keys.prefix}held-in:{place.platform}:{place.chat}:{place.thread}"
+
+    @answering
+    def held_in(self, place: Place) -> Held | None:
+        """The newest message that is held back in a thread (`thread` '': in a chat, outside of threads)."""
+        raw: Any = self.client.get(self._held_in(place))
+        return self.held(raw.decode()) if raw else None
 
     @answering
     def held(self, held_id: str) -> Held | None:

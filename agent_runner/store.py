@@ -28,7 +28,8 @@ from agent_runner import audit
 from agent_runner.aggregate import Changes as Changes
 from agent_runner.aggregate import Snapshot as Snapshot
 from agent_runner.errors import FixConfiguration, LostLease, NotFound, TryLater
-from agent_runner.model import Grant, Inquiry, InquiryState, Message, Place, Task, TaskState, Value
+from agent_runner.keys import Keys
+from agent_runner.model import Grant, Inquiry, InquiryState, Message, Task, TaskState, Value
 
 SCHEMA = 1
 """Version of everything stored. A store written by a newer program is refused at start."""
@@ -62,58 +63,6 @@ def answering(method: Callable[P, R]) -> Callable[P, R]:
             ) from error
 
     return wrapped
-
-
-class Keys:
-    """Every key this program uses (RQ's own keys begin with `rq:`)."""
-
-    def __init__(self, prefix: str = "cs:") -> None:
-        self.prefix = prefix
-        self.schema = f"{prefix}schema"
-        self.changes = f"{prefix}changes"
-        self.dirty = f"{prefix}dirty"
-        self.expiry = f"{prefix}expiry"
-        self.retry = f"{prefix}retry"
-        self.tasks = f"{prefix}tasks"
-        self.inquiries = f"{prefix}inquiries"
-        self.audit = f"{prefix}audit"
-        self.tokens = f"{prefix}tokens"
-
-    def counter(self, name: str) -> str:
-        """A counter's key."""
-        return f"{self.prefix}counter:{name}"
-
-    def task(self, task_id: str) -> str:
-        """The task itself: the one key its transactions watch."""
-        return f"{self.prefix}task:{task_id}"
-
-    def part(self, task_id: str, name: str) -> str:
-        """A task's `messages`, `inquiries`, `audit`, `grants`, `lease`, `progress` or `posts`."""
-        return f"{self.prefix}task:{task_id}:{name}"
-
-    def inquiry(self, inquiry_id: str) -> str:
-        """One inquiry."""
-        return f"{self.prefix}inquiry:{inquiry_id}"
-
-    def tasks_in(self, state: TaskState) -> str:
-        """Index of the tasks in a state, scored by number."""
-        return f"{self.tasks}:{state}"
-
-    def inquiries_in(self, state: InquiryState) -> str:
-        """Index of the inquiries in a state, scored by number."""
-        return f"{self.inquiries}:{state}"
-
-    def place(self, place: Place) -> str:
-        """Which task lives in a thread."""
-        return f"{self.prefix}place:{place.platform}:{place.chat}:{place.thread}"
-
-    def chat(self, place: Place) -> str:
-        """The newest task of a chat."""
-        return f"{self.prefix}chat:{place.platform}:{place.chat}"
-
-    def txn(self, mark: str) -> str:
-        """Mark of one transaction, to tell a lost reply from a lost write."""
-        return f"{self.prefix}txn:{mark}"
 
 
 Modifier = Callable[[Snapshot], Changes]

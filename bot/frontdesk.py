@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from agent_runner import lifecycle, policy
 from agent_runner.config_chats import Chat
-from agent_runner.errors import CountersignError, NotAllowed, NotFound, TryLater
+from agent_runner.errors import AlreadyDecided, CountersignError, NotAllowed, NotFound, TryLater
 from agent_runner.model import Actor, Inquiry, InquiryState, Task, TaskState, Verdict
 from agent_runner.registers import Held, Registers
 from agent_runner.store import Store
@@ -26,10 +26,12 @@ from cards.model import Verb
 
 DAY = 86_400
 """Seconds for which a message that comes again is known: Slack and Feishu re-deliver for hours."""
+TWICE = timedelta(seconds=10)
+"""How far apart two presses can be that are one: a double click, or a delivery that came twice."""
 HOME_LOOKS = 200
 """Open requests looked at to find those that wait for one person."""
 _HERE = (TaskState.QUEUED, TaskState.RUNNING, TaskState.WAITING)
-_WORKSPACE = re.compile(r"(?:in\s+|在\s*)?(?P<name>\w[\w.-]*)\s*(?:で|里)?\s*[:：]\s*(?=\S)", re.IGNORECASE)
+_WORKSPACE = re.compile(r"(?:in\s+|在\s*)?(?P<name>\w[\w.-]*?)\s*(?:で|里)?\s*[:：]\s*(?=\S)", re.IGNORECASE)
 _LED = re.compile(r"(?:in\s+|在\s*)", re.IGNORECASE)
 
 
@@ -118,6 +120,8 @@ class FrontDesk:
             return self.mine(heard.actor)
         if word is not None:
             return Reply(key="reply.help" if word == "help" else "reply.nothing_here")
+        if not any(char.isalnum() for char in text):
+            return Reply(key="reply.help")  # a question mark, or a smile
         workspace, job = self.workspace_named(text)
         self.handler.ask(Ask(actor=heard.actor, text=job, workspace=workspace, place=heard.place))
         return None
@@ -235,6 +239,15 @@ class FrontDesk:
                 return self._decide(pressed)
 
     def _decide(self, pressed: Pressed) -> Reply:
+        try:
+            return self._decide_open(pressed)
+        except AlreadyDecided:
+            inquiry = self.store.inquiry(pressed.inquiry_id)
+            if not self._came_twice(pressed, inquiry):
+                raise
+            return decided(inquiry, Verdict.APPROVE)  # there is no news in it
+
+    def _decide_open(self, pressed: Pressed) -> Reply:
         inquiry = self.store.inquiry(pressed.inquiry_id)
         lifecycle.still_open(inquiry, self.clock())  # who won is the news, not what is wrong with the form
         meant = replies.from_form(inquiry, pressed.verb, pressed.fields)
@@ -254,6 +267,17 @@ class FrontDesk:
             revision=pressed.revision,
         )
         return decided(self.handler.choose(chose), meant.verdict)
+
+    def _came_twice(self, pressed: Pressed, inquiry: Inquiry) -> bool:
+        """Whether this person approved just now, and the same press came again."""
+        decision = inquiry.decision
+        return (
+            pressed.verb in (Verb.APPROVE, Verb.ALWAYS)
+            and decision is not None
+            and decision.verdict is Verdict.APPROVE
+            and policy.same_person(decision.by, pressed.actor, self.handler.people())
+            and self.clock() - decision.at < TWICE
+        )
 
     def look(self, actor: Actor, inquiry_id: str) -> Inquiry:
         """An open inquiry for somebody who is about to decide; raises if they cannot."""

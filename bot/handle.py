@@ -241,7 +241,13 @@ class Handler:
 
     def approvers(self, inquiry: Inquiry, platform: str) -> tuple[str | Actor, ...]:
         """The same, each as that platform knows them where it does."""
-        return policy.contacts(inquiry.approvers, inquiry.asked_by, self.people(), platform)
+        return policy.contacts(
+            inquiry.approvers,
+            inquiry.asked_by,
+            self.people(),
+            platform,
+            requester_may_decide=inquiry.requester_may_decide,
+        )
 
     def ask_again(self, command: AskedAgain) -> Inquiry:
         """Opens a fresh inquiry for an expired one's call (B12)."""
