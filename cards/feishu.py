@@ -15,7 +15,20 @@ from typing import Any
 from cards import choices, text, wording
 from cards.attach import Fitted, attached, fitted
 from cards.feishu_elements import PREVIEW, components
-from cards.feishu_text import LOCALES, Component, alike, clipped, in_languages, line, neutral, plain, small
+from cards.feishu_text import (
+    LOCALES,
+    Component,
+    alike,
+    bulk,
+    clipped,
+    in_languages,
+    line,
+    neutral,
+    plain,
+    raw,
+    short_line,
+    small,
+)
 from cards.model import (
     Actions,
     Attachment,
@@ -25,8 +38,6 @@ from cards.model import (
     Code,
     Element,
     Footer,
-    Line,
-    Ours,
     Outcome,
     Paragraph,
     Questions,
@@ -52,6 +63,8 @@ _HEADING = 40
 """Characters of theirs in the header, whose lines a client cuts, from which the body repeats it."""
 _LINE = 60
 """Characters of each text of theirs in a line, and half the parts of a line, whose whole is in a file."""
+_BULK = 100_000
+"""Characters of theirs from which a card is not drawn to see whether it fits."""
 _MOST_LINES = 8
 """Warnings, and other lines, of a card whose whole text is in a file."""
 
@@ -156,7 +169,7 @@ def numbered(card: Card) -> str:
     """
 
     def holds(tried: Card) -> bool:
-        return len(_as_text(tried).encode()) <= TEXT_BYTES
+        return bulk(tried, PREVIEW) <= _BULK and len(_as_text(tried).encode()) <= TEXT_BYTES
 
     if holds(card):
         return _as_text(card)
@@ -187,7 +200,7 @@ def fit(card: Card, *, uploaded: bool, small: bool = False, prefix: str = "") ->
     card = _without_edits(card) if small else card
 
     def holds(tried: Card) -> bool:
-        return _within(_drawn(tried), most)
+        return bulk(tried, PREVIEW) <= _BULK and _within(_drawn(tried), most)
 
     done = fitted(card, lambda c: holds(c) or _files(c) > MOST_FILES, uploaded=uploaded, prefix=prefix)
     for step in (None, *_Keep):
@@ -207,7 +220,7 @@ class _Keep(Enum):
 
 
 def _gathered(card: Card, keep: _Keep, uploaded: bool, prefix: str) -> Fitted:
-    texts = [_raw(card.title), _raw(card.summary)]
+    texts = [raw(card.title), raw(card.summary)]
     rest: list[Element] = []
     for element in card.elements:
         content, kept = _apart(card, element, keep)
@@ -218,7 +231,7 @@ def _gathered(card: Card, keep: _Keep, uploaded: bool, prefix: str) -> Fitted:
     first = [element for element in rest if isinstance(element, Warn)][:_MOST_LINES]
     lines = [element for element in rest if isinstance(element, Paragraph)][:_MOST_LINES]
     more = [element for element in rest if not isinstance(element, Warn | Paragraph)]
-    heads = {"title": _short_line(card.title), "summary": _short_line(card.summary)}
+    heads = {"title": short_line(card.title, _LINE), "summary": short_line(card.summary, _LINE)}
     elements = (*first, whole, *lines, *more)
     short = card.model_copy(update={**heads, "elements": elements})
     # Exactly the longest text is moved, which is the one that holds all others.
@@ -228,13 +241,13 @@ def _gathered(card: Card, keep: _Keep, uploaded: bool, prefix: str) -> Fitted:
 def _apart(card: Card, element: Element, keep: _Keep) -> tuple[str, list[Element]]:
     """What an element adds to the file, and what of it stays on the card."""
     if isinstance(element, Paragraph | Warn | Outcome | Footer):
-        return _raw(element.text), [element.model_copy(update={"text": _short_line(element.text)})]
+        return raw(element.text), [element.model_copy(update={"text": short_line(element.text, _LINE)})]
     if isinstance(element, Attachment):
-        return f"{_raw(element.label)}\n{element.text.raw}", []
+        return f"{raw(element.label)}\n{element.text.raw}", []
     alone = attached(card.model_copy(update={"elements": (element,)}), limit=0, uploaded=True)
     if not alone.files:
         return "", [element]
-    content = "\n".join([*filter(None, [_raw(getattr(element, "label", ()))]), alone.files[0].text.raw])
+    content = "\n".join([*filter(None, [raw(getattr(element, "label", ()))]), alone.files[0].text.raw])
     if not isinstance(element, Questions):
         return content, []
     if keep is not _Keep.NO_FORM:
@@ -250,20 +263,18 @@ def _short_questions(element: Questions, longest: int) -> Questions:
     items = []
     for question in element.items:
         options = tuple(
-            option.model_copy(update={"label": short(option.label), "description": short(option.description)})
+            option.model_copy(
+                update={
+                    "label": short(option.label),
+                    "description": short(option.description),
+                    "preview": Theirs(raw=""),
+                }
+            )
             for option in question.options
         )
         words = {"header": short(question.header), "text": short(question.text), "options": options}
         items.append(question.model_copy(update=words))
     return element.model_copy(update={"items": tuple(items)})
-
-
-def _short_line(words: Line) -> Line:
-    short = [
-        part.model_copy(update={"raw": clipped(part.raw, _LINE)}) if isinstance(part, Theirs) else part
-        for part in words[: _LINE // 2]
-    ]
-    return (*short, Ours(text=" …")) if len(words) > len(short) else tuple(short)
 
 
 def _without_edits(card: Card) -> Card:
@@ -284,7 +295,3 @@ def _in_words(button: Button) -> Button:
 
 def _files(card: Card) -> int:
     return sum(isinstance(element, Attachment) for element in card.elements)
-
-
-def _raw(words: Line) -> str:
-    return "".join(part.raw if isinstance(part, Theirs) else part.text for part in words)

@@ -84,10 +84,20 @@ def _quote(element: Quote, lang: str) -> list[Component]:
 
 
 def _attachment(element: Attachment, lang: str) -> list[Component]:
-    raw = element.text.raw
-    shown = boxed(_whole(visible.block(raw[:PREVIEW]), lang))
-    more = [small(wording.text(lang, "feishu.beginning"))] if len(raw) > PREVIEW else []
-    return [div(text.plain(element.label)), shown, *more]
+    shown, more = _beginning(element.text.raw)
+    note = [small(wording.text(lang, "feishu.beginning"))] if more else []
+    return [div(text.plain(element.label)), boxed(_whole(shown, lang)), *note]
+
+
+def _beginning(raw: str) -> tuple[str, bool]:
+    """At most `PREVIEW` characters as shown, no escape cut in two, and whether there is more."""
+    taken = ""
+    for piece, hidden in visible.pieces(visible.block(raw[:PREVIEW])):
+        room = PREVIEW - len(taken)
+        if len(piece) > room:
+            return taken + ("" if hidden else piece[:room]), True
+        taken += piece
+    return taken, len(raw) > PREVIEW
 
 
 def _diff(element: Diff, lang: str) -> list[Component]:

@@ -178,7 +178,13 @@ def question_text(question: Question) -> Component:
     """A question with all its choices, whole."""
     header = f"{visible.inline(question.header.raw)}: " if question.header.raw else ""
     asked = f"{question.number}  {header}{visible.inline(question.text.raw)} ({question.note})"
-    return div("\n".join([asked, *(f"    {_option(option)}" for option in question.options)]))
+    return div("\n".join([asked, *(line for option in question.options for line in _choosing(option))]))
+
+
+def _choosing(option: Option) -> Iterator[str]:
+    yield f"    {_option(option)}"
+    if option.preview.raw:  # each line marked, so that none passes for another option
+        yield from (f"        │ {line}" for line in visible.block(option.preview.raw).split("\n"))
 
 
 def _option(option: Option) -> str:

@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agent_runner.model import Value
 from cards import text
-from cards.model import Line, Theirs
+from cards.model import Attachment, Line, Ours, Theirs
 
 Component = dict[str, Any]
 """One element of card JSON 2.0."""
@@ -97,6 +98,30 @@ def neutral(shown: str) -> str:
 def clipped(shown: str, longest: int) -> str:
     """At most that many characters, with an ellipsis where some are missing."""
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def raw(words: Line) -> str:
+    """A line as it was received, for a file."""
+    return "".join(part.raw if isinstance(part, Theirs) else part.text for part in words)
+
+
+def short_line(words: Line, longest: int) -> Line:
+    """The line with at most half as many parts, each text of theirs at most `longest` characters."""
+    short = [
+        part.model_copy(update={"raw": clipped(part.raw, longest)}) if isinstance(part, Theirs) else part
+        for part in words[: longest // 2]
+    ]
+    return (*short, Ours(text=" …")) if len(words) > len(short) else tuple(short)
+
+
+def bulk(shown: Any, preview: int) -> int:
+    """Characters of theirs in a card that would be drawn; of an attachment only its preview is."""
+    if isinstance(shown, Theirs):
+        return len(shown.raw)
+    if isinstance(shown, Attachment):
+        return preview
+    inside = shown if isinstance(shown, tuple) else vars(shown).values() if isinstance(shown, Value) else ()
+    return sum(bulk(item, preview) for item in inside)
 
 
 def alike(one: Any, other: Any) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_runner.model import REQUEST_APPROVAL, Actor, Inquiry, InquiryState, Verdict
@@ -260,6 +260,11 @@ def shown_somewhere(value: Any, places: list[str]) -> bool:
     return bool(lines) and all(any(visible.block(line) in place for place in places) for line in lines)
 
 
+_WIDE = "".join(chr(0x40000 + at) for at in range(5_000))
+"""Each of them is shown as an escape of twelve bytes."""
+
+
+@example("Bash", {"command": _WIDE, "k": _WIDE, _WIDE: "v"}, _WIDE, True, True)
 @given(tool=TOOLS, given_input=INPUTS, words=STRINGS, uploaded=st.booleans(), small=st.booleans())
 def test_any_input_gives_a_card_that_is_taken(
     tool: str, given_input: dict[str, Any], words: str, uploaded: bool, small: bool
@@ -274,7 +279,8 @@ def test_any_input_gives_a_card_that_is_taken(
     assert not small or len(feishu.dumps(drawn).encode()) <= feishu.SMALL_BYTES
     places = [*texts(drawn), *(file.text.raw for file in done.files)]
     for name, value in given_input.items():
-        assert shown_somewhere(name, places) or shown_somewhere(given_input, places)
+        in_our_words = name in _KNOWN
+        assert in_our_words or shown_somewhere(name, places) or shown_somewhere(given_input, places)
         assert shown_somewhere(value, places) or shown_somewhere(given_input, places)
     assert not words.strip() or shown_somewhere(words, places)
     assert all(file.filename.startswith("r12-") for file in done.files)
@@ -301,6 +307,12 @@ def test_any_questions_give_a_card_that_is_taken(
         assert shown_somewhere(asks, places)
         assert all(shown_somewhere(label, places) for label in labels)
     assert set(buttons(drawn)) == ({"answer"} if uploaded or not done.files else set())
+
+
+def test_every_line_of_a_preview_is_marked() -> None:
+    """What a choice would look like is whole below it, and no line of it passes for another choice."""
+    shown = texts(feishu.render(CARDS["pending_preview"]("zh")))
+    assert any("\n        │ +--+--+\n        │ |  |  |\n        │ +--+--+\n" in place for place in shown)
 
 
 @given(tool=TOOLS, given_input=INPUTS)
