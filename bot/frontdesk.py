@@ -140,16 +140,31 @@ class FrontDesk:
             quoted=self._quoted(task_id, heard.quoted),
             addressed=meant,
         )
+        return self._said(said)
+
+    def _said(self, said: Said) -> Reply | None:
+        hidden = self._hidden(said)
+        if hidden is not None:
+            return Reply(key="ask_back.not_whole", details={"number": str(hidden.number)})
         reply = self.handler.say(said)
         return None if reply == OVERHEARD else reply
+
+    def _hidden(self, said: Said) -> Inquiry | None:
+        """The request that words would say yes to although all of it is not within reach yet (C01)."""
+        snap = self.store.snapshot(said.task_id)
+        meant = replies.parse(said.text, lifecycle.open_inquiries(snap.inquiries), quoted=said.quoted)
+        if not isinstance(meant, replies.Decide) or meant.verdict is Verdict.REJECT:
+            return None
+        inquiry = snap.inquiry(meant.inquiry_id)
+        receipt = self.registers.receipts(said.task_id).get(f"request:{inquiry.number}")
+        return None if receipt is not None and receipt.shown else inquiry
 
     def _loose(self, heard: Heard, text: str) -> Reply | None:
         """What is said outside of any thread, alone with the bot: perhaps an answer to what is open there."""
         latest = self.registers.latest_in(heard.place)
         if not latest or self.store.task(latest).state not in _HERE:
             return None
-        reply = self.handler.say(Said(actor=heard.actor, task_id=latest, text=text, addressed=False))
-        return None if reply == OVERHEARD else reply
+        return self._said(Said(actor=heard.actor, task_id=latest, text=text, addressed=False))
 
     def _quoted(self, task_id: str, message_id: str) -> int | None:
         """The number of the request whose card was replied to."""

@@ -356,7 +356,10 @@ WORDS: Mapping[str, str] = {
     "feishu.stop.title": "Stop this task?",
     "feishu.stop.text": "The agent stops, and requests that are still open are withdrawn.",
     "chat.link": "It cannot be shown here. Open it on the page: {url}",
-    "chat.form_failed": "The form did not open in time. Press again, or reply with the number and your words.",
+    "chat.form_failed": (
+        "The form did not open in time. "
+        "Press again, or reply with the number and your words."
+    ),
     "chat.asked": "{who} asks",
     "chat.not_here": "I am not in this channel. Invite me first, then say it again.",
     "chat.prompt.status": "status",
@@ -370,4 +373,8 @@ WORDS: Mapping[str, str] = {
         "You wrote something too: press Approve with changes to send it, or clear it to approve as it is."
     ),
     "feishu.late": "This takes longer than usual. Look at the card in a moment; nothing is done twice.",
+    "ask_back.not_whole": (
+        "Not all of request #{number} is here yet, so nothing was decided. "
+        "Answer again when its file is there."
+    ),
 }
