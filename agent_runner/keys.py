@@ -52,6 +52,14 @@ class Keys:
         """The newest task of a chat."""
         return f"{self.prefix}chat:{place.platform}:{place.chat}"
 
+    def groups(self, platform: str) -> str:
+        """The names of the approver groups that a platform keeps."""
+        return f"{self.prefix}groups:{platform}"
+
+    def group(self, platform: str, group: str) -> str:
+        """The accounts in one of them."""
+        return f"{self.prefix}groups:{platform}:{group}"
+
     def txn(self, mark: str) -> str:
         """Mark of one transaction, to tell a lost reply from a lost write."""
         return f"{self.prefix}txn:{mark}"

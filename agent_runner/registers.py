@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -227,15 +227,19 @@ class Registers:
     # --- what must wait for an answer that is on its way ---------------------------------
 
     @answering
-    def pause(self, task_id: str, ms: int) -> None:
-        """Keeps the courier from a task's messages for so long, or until `resume`."""
-        self.client.set(self.keys.part(task_id, "paused"), 1, px=ms)
+    def pause(self, task_id: str, press: str, ms: int) -> None:
+        """Keeps the courier from a task's messages for so long, or until every press is resumed."""
+        place = self.keys.part(task_id, "paused")
+        with self.client.pipeline() as pipe:
+            pipe.sadd(place, press)
+            pipe.pexpire(place, ms)
+            pipe.execute()
 
     @answering
-    def resume(self, task_id: str, now: datetime) -> None:
-        """Lets the courier look again."""
+    def resume(self, task_id: str, press: str, now: datetime) -> None:
+        """Lets the courier look again, unless another press is still to be answered."""
         with self.client.pipeline() as pipe:
-            pipe.delete(self.keys.part(task_id, "paused"))
+            pipe.srem(self.keys.part(task_id, "paused"), press)
             pipe.zadd(self.keys.dirty, {task_id: now.timestamp()})
             pipe.xadd(self.keys.changes, {"task": task_id, "what": "post"}, maxlen=10_000, approximate=True)
             pipe.execute()
@@ -354,20 +358,23 @@ class Registers:
         return int(self.client.hdel(self.keys.tokens, *gone)) if gone else 0
 
     @answering
-    def keep_groups(self, platform: str, groups: Mapping[str, Sequence[str]]) -> None:
-        """Keeps who is in the groups that a platform keeps (group -> accounts), for `GROUP_SECONDS`."""
-        self.client.set(f"{self.keys.prefix}groups:{platform}", json.dumps(groups), ex=GROUP_SECONDS)
+    def keep_group(self, platform: str, group: str, accounts: Sequence[str]) -> None:
+        """Keeps which accounts are in a group that a platform keeps, for `GROUP_SECONDS`."""
+        with self.client.pipeline() as pipe:
+            pipe.sadd(self.keys.groups(platform), group)
+            pipe.set(self.keys.group(platform, group), json.dumps(accounts), ex=GROUP_SECONDS)
+            pipe.execute()
 
     @answering
     def groups(self, platforms: Sequence[str]) -> dict[str, list[str]]:
-        """Who is in the platforms' groups; nobody if that was not read for a while: fails closed."""
+        """Who is in the platforms' groups; nobody if one was not read for a while: fails closed."""
         found: dict[str, list[str]] = {}
-        if not platforms:
-            return found
-        keys = [f"{self.keys.prefix}groups:{name}" for name in platforms]
-        for raw in self.client.mget(keys):
-            for group, accounts in json.loads(raw or "{}").items():
-                found.setdefault(group, []).extend(accounts)
+        for platform in platforms:
+            names: Any = self.client.smembers(self.keys.groups(platform))
+            for name in sorted(name.decode() for name in names):
+                raw = self.client.get(self.keys.group(platform, name))
+                if raw:
+                    found.setdefault(name, []).extend(json.loads(raw))
         return found
 
     # --- leadership and retries ----------------------------------------------------------

@@ -54,6 +54,10 @@ class NotLeading(Exception):
     """Another bot delivers now."""
 
 
+class Pressed(Exception):
+    """Somebody presses a button there at this moment."""
+
+
 class Courier:
     """Brings the messages of all tasks up to date; `wake` and `moved` may be called at any time."""
 
@@ -141,6 +145,7 @@ class Courier:
         for task_id, mark in [*await asyncio.to_thread(self._registers.dirty), *self._moved()]:
             failed, not_before = self._failures.get(task_id, (0, self._clock()))
             if task_id in self._busy or (failed and self._clock() < not_before):
+                self._look_again(task_id, mark)
                 continue
             try:
                 task = await asyncio.to_thread(self._store.task, task_id)
@@ -160,6 +165,11 @@ class Courier:
         moved, self._progressed = self._progressed, set()
         return [(task_id, b"") for task_id in moved]
 
+    def _look_again(self, task_id: str, mark: bytes) -> None:
+        """Remembers that a turn told something; what is on the work list is remembered there."""
+        if not mark:
+            self._progressed.add(task_id)
+
     async def _work(self, lane: Lane) -> None:
         while lane.waiting:
             task_id, mark = lane.waiting.popleft()
@@ -173,12 +183,15 @@ class Courier:
         try:
             settled = await self.reconcile(task_id, lane, progress_only=not mark)
             self._failures.pop(task_id, None)
-            if settled and mark and not await asyncio.to_thread(self._registers.settle, task_id, mark):
+            if not settled:
+                self._look_again(task_id, mark)
+            elif mark and not await asyncio.to_thread(self._registers.settle, task_id, mark):
                 self.wake()  # it changed meanwhile
-        except NotLeading:
+        except (NotLeading, Pressed):
             return
         except SlowDown as slow:
             lane.not_before = monotonic() + slow.seconds
+            self._look_again(task_id, mark)
             log.info("the chat of task %s is at its limit for %.1f s", task_id, slow.seconds)
         except Exception:  # the others' messages must not wait for this one's trouble
             self._put_off(task_id, failed + 1)
@@ -279,6 +292,7 @@ class Courier:
 
         async def turn() -> None:
             await self._turn(lane, thread.client.interval)
+            await self._keep_away(thread)
 
         return Delivery(thread.client, thread.place, thread.snap.task.id, keep, turn)
 
@@ -290,6 +304,13 @@ class Courier:
         if monotonic() > self._leads_until:
             raise NotLeading
         lane.not_before = monotonic() + interval
+
+    async def _keep_away(self, thread: _Thread) -> None:
+        """Raises `Pressed` while a press in this thread waits for its answer, which would undo an update."""
+        if thread.client.answers_presses and await asyncio.to_thread(
+            self._registers.paused, thread.snap.task.id
+        ):
+            raise Pressed
 
     async def _settle(self, thread: _Thread, lane: Lane, receipt: Receipt) -> None:
         """Takes the buttons off a message that is of an earlier turn."""

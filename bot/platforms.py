@@ -66,7 +66,7 @@ def check(settings: Settings) -> list[Finding]:
 def check_click(
     parts: Parts, channel: str, *, token: str, say: Callable[[str], None], seconds: float
 ) -> Finding:
-    """Whether a click in this channel reaches a bot; see `bot.slack.doctor.check_click`."""
-    from bot.slack.doctor import check_click
+    """Whether a click in this channel reaches a bot; see `bot.slack.click_check`."""
+    from bot.slack.click_check import check_click
 
     return asyncio.run(check_click(parts, channel, token=token, say=say, seconds=seconds))

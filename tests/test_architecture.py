@@ -38,7 +38,23 @@ SDK_HOMES: dict[str, dict[str, str]] = {
         "agent_runner/queues.py": "the bot's side: puts turns on queues and looks after lost ones",
         "agent_runner/jobs.py": "the runner's side: workers",
     },
-    "starlette": {"bot/web": "the pages and the API", "agent_runner/messages_api.py": "the scripted model"},
+    "starlette": {
+        "bot/web": "the pages and the API",
+        "bot/doors.py": "the type of what answers signed calls",
+        "bot/slack": "takes Slack's signed calls",
+        "bot/feishu": "takes Feishu's signed calls",
+        "agent_runner/messages_api.py": "the scripted model",
+    },
+    "slack_bolt": {"bot/slack/app.py": "Slack's wire"},
+    "slack_sdk": {
+        "bot/slack/api.py": "Slack's Web API",
+        "bot/slack/app.py": "Slack's sockets",
+        "bot/slack/doctor.py": "tries a socket",
+    },
+    "aiohttp": {
+        "bot/slack/api.py": "the connections of Slack's Web API",
+        "bot/slack/doctor.py": "tries a socket",
+    },
     "uvicorn": {
         "bot/web/server.py": "serves the page",
         "bot/serve.py": "is told when that server is up, and ends it",
@@ -51,7 +67,18 @@ SDK_HOMES: dict[str, dict[str, str]] = {
         "cards/web.py": "draws a card as HTML",
     },
     "click": {"bot/cli.py": "the commands", "bot/terminal.py": "talks in the terminal"},
-    "httpx": {"bot/terminal.py": "a client of our own API"},
+    "httpx": {
+        "bot/terminal.py": "a client of our own API",
+        "bot/feishu/api.py": "Feishu's API, without what its SDK does to the loop",
+        "bot/feishu/connection.py": "one client for all restarts of the long connection",
+        "bot/feishu/dial.py": "asks where it is",
+    },
+    "lark_oapi": {"bot/feishu/frames.py": "the protocol of the long connection"},
+    "websockets": {
+        "bot/feishu/connection.py": "the long connection",
+        "bot/feishu/dial.py": "opens it",
+    },
+    "cryptography": {"bot/feishu/webhook.py": "opens what Feishu encrypted"},
     "tree_sitter": {
         "agent_runner/bash.py": "parses shell commands",
         "agent_runner/bash_words.py": "reads the words of a parsed command",
@@ -63,7 +90,12 @@ SDK_HOMES: dict[str, dict[str, str]] = {
         "agent_runner/queues.py": "whether a lease's owner lives",
         "bot/redis_process.py": "whether the embedded server's owner lives",
     },
-    "pydantic": {"agent_runner": "values", "cards": "values", "bot/handle.py": "a reply is a value"},
+    "pydantic": {
+        "agent_runner": "values",
+        "cards": "values",
+        "bot/handle.py": "a reply is a value",
+        "bot/commands.py": "commands are values",
+    },
     "pydantic_core": {"agent_runner/config_types.py": "the type of pydantic's error details"},
 }
 """Third-party package -> the files or folders that may import it, each with what for."""
@@ -79,8 +111,8 @@ PLATFORM_HOMES: dict[str, str] = {
     "bot/slack/": "its folder",
     "bot/feishu/": "its folder",
     "cards/web.py": "its renderer",
-    "cards/slack.py": "its renderer",
-    "cards/feishu.py": "its renderer",
+    "cards/slack": "its renderer",
+    "cards/feishu": "its renderer",
     "bot/platforms.py": "the table",
     "agent_runner/config": "config",
 }

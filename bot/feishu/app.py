@@ -13,12 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from agent_runner.config_chats import Feishu
-from agent_runner.errors import CountersignError, NotAllowed
+from agent_runner.errors import CountersignError, NotAllowed, TryLater
 from agent_runner.registers import Registers
 from bot.feishu import inbound, webhook
 from bot.feishu.connection import LongConnection
 from bot.feishu.people import People
 from bot.feishu.talk import Talk
+from bot.kept_groups import keep_reading
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,6 @@ ANSWER_SECONDS = 2.5
 """Until a click is answered in any case; Feishu waits 3."""
 REPLAY_SECONDS = 900
 """How long a request's signature is remembered: longer than the 5 minutes for which it is fresh."""
-GROUPS_SECONDS = 60.0
 MOST_BODY = 1_000_000
 """Bytes of one HTTP request; Feishu's own are far smaller."""
 
@@ -62,7 +62,9 @@ class FeishuApp:
     async def start(self) -> None:
         """Connects; raises `FixConfiguration` for refused credentials, `TryLater` if Feishu is away."""
         await self._people.find_bot()
-        self._groups = asyncio.create_task(self._read_groups())
+        self._groups = asyncio.create_task(
+            keep_reading("feishu", self.config.groups, self._accounts, self._registers)
+        )
         if self.config.mode == "socket":
             self._connection = LongConnection(
                 self._secrets["FEISHU_APP_ID"],
@@ -84,22 +86,15 @@ class FeishuApp:
             await self._connection.stop()
         if self._works:
             await asyncio.wait(self._works, timeout=5)
+        await self._talk.end()
 
     @property
     def connection(self) -> LongConnection | None:
         """The long connection, in that mode."""
         return self._connection
 
-    async def _read_groups(self) -> None:
-        """Reads who is in the departments that approve; what cannot be read is believed no longer."""
-        while self.config.groups:
-            try:
-                found = {name: await self._members(group) for name, group in self.config.groups.items()}
-                accounts = {name: [f"feishu:{one}" for one in members] for name, members in found.items()}
-                await asyncio.to_thread(self._registers.keep_groups, "feishu", accounts)
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
-                log.warning("Feishu's departments could not be read: %s", error)
-            await asyncio.sleep(GROUPS_SECONDS)
+    async def _accounts(self, department: str) -> list[str]:
+        return [f"feishu:{one}" for one in await self._members(department)]
 
     # --- HTTP ----------------------------------------------------------------------------
 
@@ -111,8 +106,9 @@ class FeishuApp:
     async def _answer(self, request: Request) -> Response:
         if request.method != "POST":
             return Response(status_code=405)
-        body = await request.body()
-        if len(body) > MOST_BODY:
+        until = time.monotonic() + ANSWER_SECONDS
+        body = await _body(request)
+        if body is None:
             return Response(status_code=413)
         try:
             payload = await asyncio.to_thread(self._opened, dict(request.headers), body)
@@ -125,7 +121,7 @@ class FeishuApp:
         if asked is not None:
             return JSONResponse(asked)
         if inbound.kind_of(payload) == inbound.CLICK:
-            return JSONResponse(await self._clicked(payload))
+            return JSONResponse(await self._clicked(payload, until))
         self._do(self._talk.event(payload))
         return JSONResponse({})
 
@@ -136,13 +132,20 @@ class FeishuApp:
             encrypt_key=self._secrets.get("FEISHU_ENCRYPT_KEY", ""),
             verification_token=self._secrets.get("FEISHU_VERIFICATION_TOKEN", ""),
             now=time.time(),
-            seen=lambda key: not self._registers.first_time(key, seconds=REPLAY_SECONDS),
+            seen=self._seen,
         )
 
-    async def _clicked(self, payload: Json) -> Json:
+    def _seen(self, key: str) -> bool:
+        """Whether a request was here before. Without the store nothing can be done: let that be told."""
+        try:
+            return not self._registers.first_time(key, seconds=REPLAY_SECONDS)
+        except TryLater:
+            return False
+
+    async def _clicked(self, payload: Json, until: float) -> Json:
         """The answer in time; what takes longer goes on, and the card tells."""
         work = asyncio.ensure_future(self._talk.click(payload))
-        done, _ = await asyncio.wait({work}, timeout=ANSWER_SECONDS)
+        done, _ = await asyncio.wait({work}, timeout=max(0.0, until - time.monotonic()))
         if not done:
             self._do(_finished(work))
             return self._talk.late()
@@ -155,6 +158,16 @@ class FeishuApp:
         task = asyncio.create_task(_logged(work))
         self._works.add(task)
         task.add_done_callback(self._works.discard)
+
+
+async def _body(request: Request) -> bytes | None:
+    """The whole body; None if it is too long, of which no more is read than that."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            return None
+    return bytes(body)
 
 
 async def _finished(work: asyncio.Future[Json]) -> None:

@@ -115,6 +115,10 @@ class FeishuClient:
         drawn = feishu.render(feishu.fit(card, uploaded=True).card)
         return await self._reply(place, "interactive", drawn, _uuid("card", about))
 
+    async def repaint(self, message_id: str, card: Card) -> None:
+        """Makes such a card show another one."""
+        await self.api.patch(message_id, feishu.render(feishu.fit(card, uploaded=True).card))
+
 
 def _uuid(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:UUID]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+import httpx
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
@@ -130,11 +131,15 @@ class LongConnection:
     # --- one connection after another ----------------------------------------------------
 
     async def _run(self) -> None:
+        async with httpx.AsyncClient() as http:
+            await self._keep_connected(http)
+
+    async def _keep_connected(self, http: httpx.AsyncClient) -> None:
         failures = 0
         while True:
             began = self._clock()
             try:
-                await self._connection()
+                await self._connection(http)
                 trouble: CountersignError = TryLater("Feishu closed the long connection.")
             except CountersignError as error:
                 trouble = error
@@ -157,12 +162,12 @@ class LongConnection:
         log.log(logging.DEBUG if words == self._told else logging.WARNING, "long connection: %s", words)
         self._told = words
 
-    async def _connection(self) -> None:
+    async def _connection(self, http: httpx.AsyncClient) -> None:
         """Connects and reads until the connection ends; raises what prevented it."""
         if self._wire is None:
             self._wire = await asyncio.to_thread(self._load)
         patience = self._patience
-        address = await dial.ask(self._domain, self._credentials, seconds=patience.request)
+        address = await dial.ask(http, self._domain, self._credentials, seconds=patience.request)
         self._ping_seconds = address.ping_seconds
         socket = await dial.connected(address, seconds=patience.request, closing=patience.closing)
         silent, parts = asyncio.Event(), Parts()

@@ -38,15 +38,20 @@ class Address(NamedTuple):
     ping_seconds: float
 
 
-async def ask(domain: str, credentials: Mapping[str, str], *, seconds: float) -> Address:
+async def ask(
+    http: httpx.AsyncClient, domain: str, credentials: Mapping[str, str], *, seconds: float
+) -> Address:
     """Asks where to connect; the address is good for one connection.
 
     Raises `FixConfiguration` when Feishu refuses the app, `TryLater` for anything that may pass.
     """
     try:
-        async with asyncio.timeout(seconds), httpx.AsyncClient(timeout=seconds) as http:
+        async with asyncio.timeout(seconds):
             response = await http.post(
-                f"{domain}/callback/ws/endpoint", json=dict(credentials), headers={"locale": "zh"}
+                f"{domain}/callback/ws/endpoint",
+                json=dict(credentials),
+                headers={"locale": "zh"},
+                timeout=seconds,
             )
     except (httpx.HTTPError, TimeoutError) as error:
         raise TryLater("Feishu did not say where to connect.", cause=type(error).__name__) from None

@@ -63,7 +63,7 @@ def message_of(body: Payload, *, bot: str) -> Message | None:
     if sender.get("sender_type") not in (None, "user") or not (open_id and message_id and chat):
         return None
     home = str(_table(body, "header").get("tenant_key") or "")
-    mentions = [m for m in message.get("mentions") or () if isinstance(m, Mapping)]
+    mentions = [m for m in _list(message, "mentions") if isinstance(m, Mapping)]
     return Message(
         open_id=open_id,
         tenant=str(sender.get("tenant_key") or ""),
@@ -134,9 +134,8 @@ def _words(message: Payload, mentions: list[Payload], bot: str) -> str:
     kind = message.get("message_type") or message.get("msg_type")
     text = str(content.get("text") or "") if kind == "text" else ""
     if kind == "post":
-        text = "\n".join(
-            ["".join(_spans(line)) for line in content.get("content") or () if isinstance(line, list)]
-        )
+        lines = ["".join(_spans(line)) for line in _list(content, "content") if isinstance(line, list)]
+        text = "\n".join([str(content.get("title") or ""), *lines])
     for mention in sorted(mentions, key=lambda m: -len(str(m.get("key") or ""))):  # @_user_10 before @_user_1
         key, name = str(mention.get("key") or ""), str(mention.get("name") or "")
         if key:
@@ -162,3 +161,8 @@ def _mentioned(mention: Payload) -> str:
 def _table(holder: Payload, name: str) -> Payload:
     found = holder.get(name)
     return found if isinstance(found, Mapping) else {}
+
+
+def _list(holder: Payload, name: str) -> list[Any]:
+    found = holder.get(name)
+    return found if isinstance(found, list) else []

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from agent_runner.errors import CountersignError, TryLater
 from agent_runner.model import Actor, Inquiry, Place
 from agent_runner.registers import Held
+from bot import telling
 from bot.commands import Pressed
 from bot.conversation import Conversation, Told
-from bot.delivery import MessageGone, PlaceGone, SlowDown
+from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
 from bot.feishu import inbound
 from bot.feishu.client import FeishuClient
 from bot.feishu.inbound import Click, Payload
 from bot.feishu.people import People
-from cards import compose, feishu, feishu_forms, wording
+from bot.frontdesk import held_verb
+from cards import compose, feishu, feishu_forms, spoken, wording
 from cards.model import Card, Verb
 
 log = logging.getLogger(__name__)
@@ -27,8 +31,13 @@ PAUSE_MS = 3_500
 """How long the courier keeps away from a card that is being answered: Feishu waits 3 s for the answer."""
 SETTLES = 0.3
 """Seconds after the answer in which an update of the card could still be undone by it."""
+TRIES = 4
+"""How often an answer to somebody is sent at most."""
+RETRY_SECONDS = 1.0
+"""Before an answer is sent again of which nobody knows whether it arrived."""
 
 Answer = dict[str, Any]
+T = TypeVar("T")
 
 
 class Talk:
@@ -39,6 +48,10 @@ class Talk:
         self.client = client
         self.people = people
         self._resuming: set[asyncio.Future[None]] = set()
+
+    async def end(self) -> None:
+        """Lets end what was begun for presses that are answered."""
+        await asyncio.gather(*self._resuming, return_exceptions=True)
 
     # --- words ---------------------------------------------------------------------------
 
@@ -52,20 +65,69 @@ class Talk:
         if message is None:
             return
         place = Place(platform="feishu", chat=message.chat, thread=message.root)
-        known = await asyncio.to_thread(self.conversation.registers.task_at, place)
-        if not (known or message.direct or self.people.bot in message.mentions):
-            return  # people talking to each other
-        actor = await self.people.actor(message.open_id, tenant=message.tenant, home=message.home)
-        heard = inbound.heard(message, actor, bot=self.people.bot)
-        answer = await self.conversation.hear(heard)
+        meant = message.direct or self.people.bot in message.mentions
         try:
-            if isinstance(answer, Held):
-                card = self.conversation.held_card(answer)
-                await self.client.post_card(answer.place, card, about=answer.id)
-            elif answer:
-                await self.client.tell(heard.place, actor, answer, about=message.message_id)
-        except (CountersignError, SlowDown, PlaceGone, MessageGone) as error:
-            log.warning("%s could not be answered in %s: %s", actor.user_id, message.chat, error)
+            known = await asyncio.to_thread(self._begun, message, place)
+            if not (known or meant):
+                return  # people talking to each other
+            heard = inbound.heard(message, await self._actor(message), bot=self.people.bot)
+            verb = held_verb(heard.text)
+            before = await asyncio.to_thread(self.conversation.desk.held_in, heard) if verb else None
+        except TryLater as error:
+            if meant or _answers(message.text):
+                await self._tell(place, await self._actor(message), error, message.message_id)
+            return
+        answer = await self.conversation.hear(heard)
+        if isinstance(answer, Held):
+            await self._ask_about(answer)
+            return
+        if before is not None and verb is not None:
+            await self._settle(before, verb)
+        if answer:
+            await self._tell(heard.place, heard.actor, answer, message.message_id)
+
+    async def _actor(self, message: inbound.Message) -> Actor:
+        return await self.people.actor(message.open_id, tenant=message.tenant, home=message.home)
+
+    def _begun(self, message: inbound.Message, place: Place) -> bool:
+        """Whether a message stands in a thread in which something is going on."""
+        registers = self.conversation.registers
+        if registers.task_at(place):
+            return True
+        return message.root != message.message_id and registers.held_in(place) is not None
+
+    async def _tell(self, place: Place, actor: Actor, words: str | CountersignError, about: str) -> None:
+        text = words if isinstance(words, str) else telling.told(words, self.conversation.lang)
+        await self._sent(lambda: self.client.tell(place, actor, text, about=about))
+
+    async def _ask_about(self, old: Held) -> None:
+        """Posts the card that asks about an old message, and notes which it is."""
+        card = self.conversation.held_card(old)
+        shown = await self._sent(lambda: self.client.post_card(old.place, card, about=old.id))
+        if shown:
+            await asyncio.to_thread(self.conversation.registers.note_held, old.having(shown=shown))
+
+    async def _settle(self, about: Held, verb: Verb) -> None:
+        """Takes the buttons off the card about an old message, if words have answered it."""
+        now = await self.conversation.held(about.id)
+        if now is None and about.shown:
+            card = self.conversation.held_card(about, verb)
+            await self._sent(lambda: self.client.repaint(about.shown, card))
+
+    async def _sent(self, send: Callable[[], Awaitable[T]]) -> T | None:
+        """Sends something, again if Feishu asks to wait or does not answer: its `uuid` makes it one."""
+        for last in (*[False] * (TRIES - 1), True):
+            try:
+                return await send()
+            except (SlowDown, TryLater) as error:
+                if not last:
+                    await asyncio.sleep(error.seconds if isinstance(error, SlowDown) else RETRY_SECONDS)
+                    continue
+                log.warning("an answer could not be sent: %s", error)
+            except (CountersignError, CardRefused, PlaceGone, MessageGone) as error:
+                log.warning("an answer could not be sent: %s", error)
+                break
+        return None
 
     # --- presses -------------------------------------------------------------------------
 
@@ -86,7 +148,7 @@ class Talk:
         about = await self.conversation.held(click.pressed.held_id)
         told = await self.conversation.press(_pressed(click, actor, {}))
         answer = self._toast(told)
-        if told.done and about is not None:
+        if told.error is None and about is not None:  # whatever came of it, it is asked no more
             cards = [
                 self.conversation.held_card(about, click.pressed.verb, lang=lang)
                 for lang in self.client.languages
@@ -96,17 +158,17 @@ class Talk:
 
     async def _press_request(self, click: Click, actor: Actor) -> Answer:
         """A press on a request: no update of its card may overtake the answer."""
-        registers = self.conversation.registers
+        registers, press = self.conversation.registers, secrets.token_hex(8)
         try:
             inquiry = await asyncio.to_thread(self.conversation.desk.store.inquiry, click.pressed.inquiry_id)
-            await asyncio.to_thread(registers.pause, inquiry.task_id, PAUSE_MS)
+            await asyncio.to_thread(registers.pause, inquiry.task_id, press, PAUSE_MS)
         except CountersignError as error:
             return self._toast(Told(None, error))
         try:
             told = await self._decide(click, actor, inquiry)
             return await self._answered(told, inquiry)
         finally:
-            self._resume_later(inquiry.task_id)
+            self._resume_later(inquiry.task_id, press)
 
     async def _decide(self, click: Click, actor: Actor, inquiry: Inquiry) -> Told | str:
         names = feishu_forms.form_names(self._card(inquiry, self.client.languages[0]))
@@ -142,17 +204,16 @@ class Talk:
             approver_names=conversation.desk.handler.approvers(inquiry, "feishu"),
         )
 
-    def _resume_later(self, task_id: str) -> None:
-        def resume() -> None:
-            task = asyncio.ensure_future(self._resume(task_id))
-            self._resuming.add(task)
-            task.add_done_callback(self._resuming.discard)
+    def _resume_later(self, task_id: str, press: str) -> None:
+        task = asyncio.ensure_future(self._resume(task_id, press))
+        self._resuming.add(task)
+        task.add_done_callback(self._resuming.discard)
 
-        asyncio.get_running_loop().call_later(SETTLES, resume)
-
-    async def _resume(self, task_id: str) -> None:
+    async def _resume(self, task_id: str, press: str) -> None:
+        await asyncio.sleep(SETTLES)
+        now = self.conversation.clock()
         try:
-            await asyncio.to_thread(self.conversation.registers.resume, task_id, self.conversation.clock())
+            await asyncio.to_thread(self.conversation.registers.resume, task_id, press, now)
         except TryLater:
             log.info("the pause of %s ends by itself", task_id)
 
@@ -179,6 +240,12 @@ class Talk:
         """The answer to a press that broke something here."""
         words = {lang: wording.text(lang, "reply.not_recorded") for lang in LOCALES}
         return {"toast": self._words("error", words)}
+
+
+def _answers(text: str) -> bool:
+    """Whether words look like an answer or a command: then it is told that they did not count."""
+    said = spoken.without_mentions(text)
+    return spoken.command(said) is not None or spoken.hear(spoken.split_number(said)[1]).kind != "words"
 
 
 def _raw(card: dict[str, Any]) -> Answer:

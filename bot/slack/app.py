@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from agent_runner.config_chats import Slack
 from agent_runner.errors import CountersignError
 from agent_runner.registers import Registers
+from bot.kept_groups import keep_reading
 from bot.slack.client import SlackClient
 from bot.slack.inbound import Payload
 from bot.slack.people import People
@@ -36,7 +37,6 @@ CONNECTIONS = 2
 PING_SECONDS = 5.0
 SILENT_SECONDS = 30.0
 """A socket without a pong for this long is given up and opened anew (the SDK tries after 20 s)."""
-GROUPS_SECONDS = 60.0
 MOST_BODY = 1_000_000
 """Bytes of one HTTP request; Slack's own are far smaller."""
 _ANY = re.compile(r"[\s\S]*")
@@ -79,7 +79,9 @@ class SlackApp:
         await self.client.api.open()
         await self.people.find_home()
         self._bolt = self._wired()
-        self._loops.append(asyncio.create_task(self._read_groups()))
+        self._loops.append(
+            asyncio.create_task(keep_reading("slack", self.config.groups, self.people.group, self._registers))
+        )
         if self.config.mode == "socket":
             await self.client.api.check_app_token(self._app_token)
             self._sockets = [_Socket(self._bolt, self._app_token) for _ in range(CONNECTIONS)]
@@ -106,16 +108,6 @@ class SlackApp:
                         "a Slack socket has been silent for %.0f s and is opened anew", SILENT_SECONDS
                     )
                     await socket.reopen()
-
-    async def _read_groups(self) -> None:
-        """Reads who is in the user groups that approve; what cannot be read is believed no longer."""
-        while self.config.groups:
-            try:
-                found = {name: await self.people.group(group) for name, group in self.config.groups.items()}
-                await asyncio.to_thread(self._registers.keep_groups, "slack", found)
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
-                log.warning("Slack's user groups could not be read: %s", error)
-            await asyncio.sleep(GROUPS_SECONDS)
 
     # --- HTTP ----------------------------------------------------------------------------
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_runner.model import Place, Task
+from agent_runner.model import Place
 from bot.delivery import CardRefused, Form, Shown
 from bot.slack.api import SlackApi
 from cards import slack, visible, wording
@@ -117,8 +118,11 @@ class SlackClient:
     # --- to one person, and in passing ---------------------------------------------------
 
     async def whisper(self, place: Place, user: str, text: str) -> None:
-        """Tells one person something in the thread; in a chat with them alone it is a plain message."""
-        fields = {"channel": place.chat, "thread_ts": place.thread or None, "text": plain(text)}
+        """Tells one person something in the thread; in a chat with them alone it is a plain message.
+
+        Accounts in it are shown by name: a mention that only one person sees notifies nobody else.
+        """
+        fields = {"channel": place.chat, "thread_ts": place.thread or None, "text": _named(plain(text))}
         if place.chat.startswith(DIRECT):
             await self.api.call("chat.postMessage", **fields)
         else:
@@ -149,9 +153,9 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def title_of(task: Task) -> str:
-    """A task in a few words."""
-    return visible.inline(task.text.strip().partition("\n")[0])[:150]
+def _named(text: str) -> str:
+    """Accounts as Slack shows people: by the name their readers know."""
+    return re.sub(r"\bslack:(?:[A-Z0-9]+:)?([UW][A-Z0-9]+)\b", r"<@\1>", text)
 
 
 def _card(card: Card) -> dict[str, Any]:

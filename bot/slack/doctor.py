@@ -5,28 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import aiohttp
 
 from agent_runner.config_chats import Slack
 from agent_runner.errors import CountersignError, FixConfiguration, TryLater
-from agent_runner.registers import Registers
 from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown, ThreadGone
-from bot.doors import Parts
 from bot.findings import Finding, Level, fail, ok, warn
 from bot.settings import Settings
-from bot.slack import probe
 from bot.slack.api import SlackApi
-from bot.slack.door import SlackDoor
 from bot.slack.manifest import SCOPES, request_url
 
 SOCKET_SECONDS = 10.0
 """Longest wait for a connection, its hello and a pong (ours; Slack answers in well under a second)."""
-CLICK_SECONDS = 60.0
-"""Longest wait for a person to press the button of the test card (ours)."""
-LOOK_SECONDS = 0.2
 
 REFUSED = (CountersignError, SlowDown, PlaceGone, ThreadGone, MessageGone, CardRefused)
 """All that a call may raise (see `bot.slack.errors`)."""
@@ -62,7 +55,7 @@ async def check_slack(settings: Settings) -> list[Finding]:
     found = _secrets(config, settings.environment)
     if any(finding.level is Level.FAIL for finding in found):
         return found
-    async with _opened(settings) as api:
+    async with opened(settings) as api:
         found += await _token(api)
         works = not any(finding.level is Level.FAIL for finding in found)
         if config.mode == "socket":
@@ -77,7 +70,8 @@ async def check_slack(settings: Settings) -> list[Finding]:
 
 
 @contextlib.asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[SlackApi]:
+async def opened(settings: Settings) -> AsyncIterator[SlackApi]:
+    """Slack's API with the bot token, for a while."""
     api = SlackApi(settings.environment["SLACK_BOT_TOKEN"], settings.config.slack.api_url)
     await api.open()
     try:
@@ -117,7 +111,10 @@ async def _token(api: SlackApi) -> list[Finding]:
     if missing:
         return [
             here,
-            *(fail(f"The scope {one} is missing. With it the bot {SCOPES[one]}.", GRANT) for one in missing),
+            *(
+                fail(f"The scope {one} is missing, with which the bot {SCOPES[one]}.", GRANT)
+                for one in missing
+            ),
         ]
     return [here, ok(f"It has the {len(SCOPES)} scopes that are used.")]
 
@@ -192,7 +189,7 @@ async def _pong(wire: aiohttp.ClientWebSocketResponse) -> None:
 
 
 async def _frames(wire: aiohttp.ClientWebSocketResponse) -> AsyncIterator[Mapping[str, Any]]:
-    """What comes in. People's clicks are left unacknowledged: an acknowledged one would be lost in silence."""
+    """What comes in. People's clicks are not acknowledged: that would lose them in silence."""
     async for message in wire:
         if message.type is aiohttp.WSMsgType.PONG:
             yield {"type": "pong"}
@@ -239,106 +236,10 @@ async def _fallback(api: SlackApi, channel: str) -> Finding:
     try:
         await api.read("conversations.history", channel=channel, limit=1)
     except REFUSED as error:
-        return fail(f"The fallback channel {channel} is out of reach: {error}", _invite(channel))
+        return fail(f"The fallback channel {channel} is out of reach: {error}", invite(channel))
     return ok(f"The bot is in the fallback channel {channel}.")
 
 
-def _invite(channel: str) -> str:
+def invite(channel: str) -> str:
+    """The remedy for a channel that is out of reach."""
     return f"Invite the bot into {channel}, and check that this is its id (C... or G...)."
-
-
-# --- a click -----------------------------------------------------------------------------
-
-
-async def check_click(
-    parts: Parts,
-    channel: str,
-    *,
-    token: str,
-    say: Callable[[str], None],
-    seconds: float = CLICK_SECONDS,
-) -> Finding:
-    """Posts a test card and waits until its click comes to any bot on this store.
-
-    With Socket Mode it is a bot of its own meanwhile: its connections get a share of the app's
-    clicks, and what people do must not be lost on them. `token` marks this card; `say` is told
-    what a person has to do.
-    """
-    settings = parts.settings
-    if not settings.environment.get("SLACK_BOT_TOKEN"):
-        return fail("SLACK_BOT_TOKEN is not set.", WHERE["SLACK_BOT_TOKEN"])
-    try:
-        async with _listening(parts), _opened(settings) as api:
-            return await _await_click(api, parts, channel, token, say, seconds)
-    except PlaceGone as error:
-        return fail(f"The test card could not be posted: {error}", _invite(channel))
-    except REFUSED as error:
-        return fail(f"The test card could not be tried: {error}", getattr(error, "hint", "") or NETWORK)
-
-
-@contextlib.asynccontextmanager
-async def _listening(parts: Parts) -> AsyncIterator[None]:
-    """A bot that takes clicks, with Socket Mode; signed HTTP comes to the running bot alone."""
-    if parts.settings.config.slack.mode == "http":
-        yield
-        return
-    door = SlackDoor(parts)
-    try:
-        await door.start()
-        yield
-    finally:
-        await door.stop()
-
-
-async def _await_click(
-    api: SlackApi, parts: Parts, channel: str, token: str, say: Callable[[str], None], seconds: float
-) -> Finding:
-    config = parts.settings.config
-    lang = config.slack.language or config.language
-    posted = await api.call("chat.postMessage", channel=channel, **probe.card(token, lang))
-    say(f"Press the button in {channel} within {seconds:.0f} s.")
-    if await _arrives(parts.registers, token, seconds):
-        return ok("The click on the test card arrived.")
-    at = {"channel": posted["channel"], "ts": posted["ts"]}
-    if await _settled_elsewhere(api, **at):
-        return fail(
-            "The click arrived at a bot that uses another Redis.",
-            "Give all bots of this app the same REDIS_URL, or each its own app.",
-        )
-    await api.call("chat.update", **at, **probe.settled("doctor.over", lang))
-    return fail(f"No click on the test card arrived within {seconds:.0f} s.", _causes(parts.settings))
-
-
-async def _arrives(registers: Registers, token: str, seconds: float) -> bool:
-    end = asyncio.get_running_loop().time() + seconds
-    while asyncio.get_running_loop().time() < end:
-        if await asyncio.to_thread(registers.clicked, token):
-            return True
-        await asyncio.sleep(LOOK_SECONDS)
-    return False
-
-
-async def _settled_elsewhere(api: SlackApi, *, channel: str, ts: str) -> bool:
-    """Whether somebody took the button off the card."""
-    try:
-        answer = await api.read("conversations.replies", channel=channel, ts=ts, limit=1)
-    except REFUSED:
-        return False
-    [card] = answer.get("messages") or [{}]
-    blocks = card.get("blocks") or ()
-    return bool(blocks) and not any(block.get("type") == "actions" for block in blocks)
-
-
-def _causes(settings: Settings) -> str:
-    """Why no click came, likeliest first. With HTTP, the address is one that `check_slack` takes."""
-    if settings.config.slack.mode == "socket":
-        return (
-            "If it was pressed: switch Interactivity on, on the app's page. Then end other programs that use "
-            "this SLACK_APP_TOKEN (each connection of an app gets a share of its clicks)."
-        )
-    url = request_url(settings.config.web.public_url)
-    return (
-        f"If it was pressed: switch Interactivity on, on the app's page, with the request URL {url}. There "
-        "a bot must be running, with this app's SLACK_SIGNING_SECRET, and a proxy before it must pass on "
-        "body and X-Slack headers unchanged."
-    )

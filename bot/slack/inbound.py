@@ -96,7 +96,8 @@ def said(text: str, *, bot_user: str) -> str:
             return f"@{label.lstrip('@')}" if label else f"@{target.split('^')[0]}"
         return label if label and target.split(":")[-1].lstrip("/") == label else target
 
-    return html.unescape(_TOKEN.sub(typed, text)).strip()
+    called = re.match(rf"(?:\s*<@{re.escape(bot_user)}(?:\|[^<>]*)?>[\s,，:：、]*)+", text)
+    return html.unescape(_TOKEN.sub(typed, text[called.end() :] if called else text)).strip()
 
 
 def moment(ts: str) -> datetime:

@@ -12,19 +12,19 @@ from agent_runner.errors import FixConfiguration
 from bot.slack.app import PATH
 
 SCOPES: Mapping[str, str] = {
-    "app_mentions:read": "hears the mention with which somebody invites it into a channel",
-    "channels:history": "hears answers in the threads of public channels it is in",
-    "groups:history": "the same in private channels",
-    "mpim:history": "the same in group direct messages",
-    "im:history": "the same in direct messages and in the Assistant pane",
+    "app_mentions:read": "hears the mention for which it is then invited into a channel",
+    "channels:history": "hears what is said in public channels it is in",
+    "groups:history": "hears what is said in private channels it is in",
+    "mpim:history": "hears what is said in group direct messages it is in",
+    "im:history": "hears direct messages, also those of the Assistant pane",
     "chat:write": "posts status, requests and results, and tells one person something privately",
     "files:write": "puts what is too long for a message into the thread as a file",
-    "commands": "has the slash command",
-    "users:read": "tells members from guests and strangers, and knows what people are called",
+    "commands": "has a slash command",
+    "users:read": "tells members from guests and strangers, and knows people's names",
     "usergroups:read": "knows who is in the user groups that may approve",
-    "assistant:write": "is there in the Assistant pane, with suggestions",
+    "assistant:write": "is there in the Assistant pane, and suggests something",
 }
-"""Bot scope -> what it lets the bot do (docs.slack.dev/reference/scopes)."""
+"""Bot scope -> what the bot does with it (docs.slack.dev/reference/scopes)."""
 
 
 class Event(NamedTuple):
@@ -35,13 +35,13 @@ class Event(NamedTuple):
 
 
 EVENTS: Mapping[str, Event] = {
-    "app_mention": Event("app_mentions:read", "a job in a channel into which it is invited by it"),
+    "app_mention": Event("app_mentions:read", "a job for which it is then invited into a channel"),
     "message.channels": Event("channels:history", "jobs, answers and words in public channels"),
-    "message.groups": Event("groups:history", "the same in private channels"),
-    "message.mpim": Event("mpim:history", "the same in group direct messages"),
-    "message.im": Event("im:history", "the same in direct messages and in the Assistant pane"),
-    "app_home_opened": Event("", "shows what waits for the person who opens the Home tab"),
-    "assistant_thread_started": Event("assistant:write", "suggests something in the Assistant pane"),
+    "message.groups": Event("groups:history", "jobs, answers and words in private channels"),
+    "message.mpim": Event("mpim:history", "jobs, answers and words in group direct messages"),
+    "message.im": Event("im:history", "jobs, answers and words in direct messages and the Assistant pane"),
+    "app_home_opened": Event("", "somebody looks at the Home tab: it shows what waits for them"),
+    "assistant_thread_started": Event("assistant:write", "somebody opens the Assistant pane"),
 }
 """Event -> its scope and purpose (docs.slack.dev/reference/events/<event>, Required Scopes)."""
 

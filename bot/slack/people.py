@@ -7,10 +7,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from agent_runner.errors import CountersignError
 from agent_runner.model import Actor
-from bot.delivery import SlowDown
 from bot.slack.api import SlackApi
+from bot.slack.errors import REFUSED
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +58,14 @@ class People:
         until, known = self._known.get(user_id, (None, None))
         if until is None or known is None or until < self._clock():
             known = await self._look_up(user_id)
-        foreign = bool(team) and team not in (self.home.team, self.home.enterprise)
+        sibling = bool(self.home.enterprise) and not known.guest  # another workspace of our organisation
+        foreign = bool(team) and team not in (self.home.team, self.home.enterprise) and not sibling
         return known.having(guest=True, tenant=team) if foreign else known
 
     async def _look_up(self, user_id: str) -> Actor:
         try:
             user: dict[str, Any] = (await self._api.read("users.info", user=user_id)).get("user") or {}
-        except (CountersignError, SlowDown) as error:
+        except REFUSED as error:
             log.warning("Slack could not be asked who %s is; they count as a guest: %s", user_id, error)
             actor = Actor(
                 platform="slack", tenant=self.home.tenant, user_id=user_id, name=user_id, guest=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any
@@ -19,6 +20,7 @@ from bot.frontdesk import FrontDesk, held_verb
 from bot.handle import Reply
 from bot.slack import inbound, probe
 from bot.slack.client import SlackClient
+from bot.slack.errors import REFUSED
 from bot.slack.inbound import Click, Message, Payload
 from bot.slack.people import People
 from cards import compose, held, slack, slack_forms, spoken, wording
@@ -29,6 +31,8 @@ log = logging.getLogger(__name__)
 SUBMIT_SECONDS = 2.2
 """Longest work on a submitted form before Slack is answered, of the 3 s that there are."""
 
+TROUBLED = 200
+"""Messages remembered for which somebody was told that the store is away: a mention comes as two events."""
 QUIET = (
     "reply.decided",
     "reply.stopping",
@@ -68,6 +72,7 @@ class Talk:
         self.zone = zone
         self.clock = clock
         self.wake = wake
+        self._troubled: deque[str] = deque(maxlen=TROUBLED)
 
     # --- words ---------------------------------------------------------------------------
 
@@ -84,7 +89,7 @@ class Talk:
         except TryLater as error:
             if meant or _answers(inbound.said(message.text, bot_user=home.bot_user)):
                 actor = await self.people.actor(message.user, message.team)
-                await self._whisper(place, actor, telling.told(error, self.lang))
+                await self._tell_trouble(place, actor, message.ts, error)
             return
         if not (known or meant):
             return  # people talking to each other: nobody needs to be looked up
@@ -104,12 +109,12 @@ class Talk:
             before = await asyncio.to_thread(self.desk.held_in, heard) if verb else None
             answer = await asyncio.to_thread(self.desk.hear, heard)
         except CountersignError as error:
-            await self._whisper(where, heard.actor, telling.told(error, self.lang))
+            await self._tell_trouble(where, heard.actor, heard.message_id, error)
             return
         self.wake()
         if isinstance(answer, Held):
             shown = await self.client.post_card(answer.place, self._held_card(answer))
-            await asyncio.to_thread(self.registers.hold, answer.having(shown=shown))
+            await asyncio.to_thread(self.registers.note_held, answer.having(shown=shown))
             return
         settled = before is not None and verb is not None and await self._settle(before, verb)
         if answer is not None and not (settled and answer.key in QUIET):
@@ -236,7 +241,7 @@ class Talk:
         waiting = slack_forms.loading(title, private, wording.text(lang, "form.loading"))
         try:
             view = (await api.call("views.open", trigger_id=click.trigger, view=waiting))["view"]
-        except (CountersignError, SlowDown, KeyError) as error:
+        except (*REFUSED, KeyError) as error:
             log.info("a form could not be opened: %s", error)
             actor = await self.people.actor(click.user, click.team)
             await self._whisper(click.place, actor, wording.text(lang, "chat.form_failed"))
@@ -250,7 +255,7 @@ class Talk:
             shown = slack_forms.notice(title, telling.told(error, lang))
         try:
             await api.call("views.update", view_id=view["id"], hash=view.get("hash"), view=shown)
-        except (CountersignError, SlowDown) as error:
+        except REFUSED as error:
             log.info("a form could not be filled in: %s", error)
             await self._whisper(click.place, actor, wording.text(lang, "chat.form_failed"))
 
@@ -342,10 +347,20 @@ class Talk:
 
     # --- parts ---------------------------------------------------------------------------
 
+    async def _tell_trouble(
+        self, place: Place, actor: Actor, message_id: str, error: CountersignError
+    ) -> None:
+        """Tells what went wrong with a message; that the store is away, once, though its events are two."""
+        if isinstance(error, TryLater):
+            if message_id in self._troubled:
+                return
+            self._troubled.append(message_id)
+        await self._whisper(place, actor, telling.told(error, self.lang))
+
     async def _whisper(self, place: Place, actor: Actor, text: str) -> None:
         try:
             await self.client.whisper(place, actor.user_id, text)
-        except (CountersignError, SlowDown, PlaceGone, MessageGone) as error:
+        except REFUSED as error:
             log.warning("%s could not be told something in %s: %s", actor.user_id, place.chat, error)
 
 

@@ -357,8 +357,7 @@ WORDS: Mapping[str, str] = {
     "feishu.stop.text": "The agent stops, and requests that are still open are withdrawn.",
     "chat.link": "It cannot be shown here. Open it on the page: {url}",
     "chat.form_failed": (
-        "The form did not open in time. "
-        "Press again, or reply with the number and your words."
+        "The form did not open in time. Press again, or reply with the number and your words."
     ),
     "chat.asked": "{who} asks",
     "chat.not_here": "I am not in this channel. Invite me first, then say it again.",

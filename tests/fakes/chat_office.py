@@ -164,7 +164,7 @@ class ChatOffice:
     def says(self, task_id: str, activity: str, detail: str = "") -> None:
         """The running turn tells what it does."""
         self.registers.show_progress(task_id, Progress(activity=activity, detail=detail, since=self.now()))
-        self.courier.progressed(task_id)
+        self._loop.call_soon_threadsafe(self.courier.progressed, task_id)
 
     def _do(self, task_id: str, event: Callable[..., Any]) -> None:
         now = self.now()

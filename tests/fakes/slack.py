@@ -91,6 +91,16 @@ SCOPES: Mapping[str, set[str]] = {  # on each method's page, under "Bot tokens"
 }
 
 
+EVENT_SCOPES: Mapping[str, str] = {  # on each event's page, under "Required Scopes"
+    "app_mention": "app_mentions:read",
+    "message.channels": "channels:history",
+    "message.groups": "groups:history",
+    "message.im": "im:history",
+    "message.mpim": "mpim:history",
+    "assistant_thread_started": "assistant:write",
+}
+
+
 class Refused(Exception):
     """An answer with `ok: false`."""
 
@@ -515,6 +525,16 @@ class FakeSlack:
             self._emit_message(made)
         return copy.deepcopy(made)
 
+    def invite(self, message: Message) -> None:
+        """People take up the offer to invite the app they mentioned: it hears of that mention alone.
+
+        [events: app_mention, "In that case, you'll receive an app_mention event for the invite"]
+        """
+        with self._lock:
+            self.change_channel(message.channel, bot_member=True)
+            event = {**message.shown(), "channel": message.channel, "event_ts": message.ts}
+            self._emit({**event, "team": self.team_id, "type": "app_mention"}, float(message.ts))
+
     def edit(self, user: str, message: Message, text: str) -> Message:
         """A person edits a message: message_changed [events: message/message_changed]."""
         with self._lock:
@@ -611,7 +631,11 @@ class FakeSlack:
         return self._launch(Delivery("interactive", payload))
 
     def command(self, user: str, channel: str, text: str, command: str = "/countersign") -> Delivery:
-        """A person types a slash command [docs.slack.dev/interactivity/implementing-slash-commands]."""
+        """A person types a slash command [docs.slack.dev/interactivity/implementing-slash-commands].
+
+        AssertionError without the scope `commands`: then Slack knows no such command.
+        """
+        assert self.scopes is None or "commands" in self.scopes, f"{command} is not a valid command"
         place = self.channels[channel]
         payload: Json = {
             "token": "legacy",
@@ -747,10 +771,16 @@ class FakeSlack:
             "event_context": self._fresh("4-"),
         }
         delivery = Delivery("events_api", payload)
-        if self.events is not None and _subscription(event) not in self.events:
+        if not self._hears(_subscription(event)):
             delivery.done.set_result(None)
             return delivery
         return self._launch(delivery)
+
+    def _hears(self, event: str) -> bool:
+        """Whether the app subscribed to an event, and may."""
+        needed = EVENT_SCOPES.get(event)
+        may = self.scopes is None or needed is None or needed in self.scopes
+        return may and (self.events is None or event in self.events)
 
     def _emit_message(self, made: Message) -> None:
         place = self.channels[made.channel]
@@ -1453,7 +1483,7 @@ def _user_info(slack: FakeSlack, args: Json) -> Json:
 
 @method("usergroups.list")
 def _groups(slack: FakeSlack, args: Json) -> Json:
-    found = [{**one, "team_id": slack.team_id, "date_delete": 0} for one in slack.groups.values()]
+    found = [{"team_id": slack.team_id, "date_delete": 0, **one} for one in slack.groups.values()]
     with_users = _true(args.get("include_users"))
     return {"usergroups": [{k: v for k, v in one.items() if with_users or k != "users"} for one in found]}
 

@@ -15,6 +15,8 @@ from typing import Any
 import httpx
 
 COUNTERSIGN = (sys.executable, "-m", "bot.cli")
+NOT_PASSED_ON = ("ANTHROPIC_", "CLAUDE", "REDIS_", "SLACK_", "FEISHU_")
+"""Beginnings of names that would connect a tested process to something real."""
 PATIENCE = 60.0
 """Longest wait for something that takes a second or two on an idle machine."""
 
@@ -32,21 +34,32 @@ def until(what: Callable[[], Any], *, why: str = "it did not come true") -> Any:
 
 def clean_environment(**more: str) -> dict[str, str]:
     """The test's environment without anything that would change what is tested."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("ANTHROPIC_", "CLAUDE", "REDIS_"))}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(NOT_PASSED_ON)}
     return {**kept, **more}
 
 
 class Stack:
     """One running `countersign up` and its state directory; may be killed and started again."""
 
-    def __init__(self, folder: Path, *, model_url: str = "", flags: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        model_url: str = "",
+        flags: tuple[str, ...] = (),
+        config: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.state_dir = folder / "state"
         self.workspace = folder / "ops"
         self.workspace.mkdir(exist_ok=True)
-        self.environment = clean_environment(HOME=str(folder))
+        self.environment = clean_environment(HOME=str(folder), **(environment or {}))
         if model_url:
             self.environment |= {"ANTHROPIC_BASE_URL": model_url, "ANTHROPIC_API_KEY": "sk-ant-not-a-key"}
+        if config:
+            (folder / "countersign.toml").write_text(config)
+            flags = (*flags, "--config", str(folder / "countersign.toml"))
         self.flags = flags
         self.process: subprocess.Popen[str] | None = None
         self.ready: Mapping[str, str] = {}

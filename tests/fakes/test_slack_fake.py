@@ -1029,7 +1029,9 @@ def test_only_granted_scopes_and_subscribed_events() -> None:
     """A manifest's lists are enough or they are not: missing_scope, and silence."""
 
     async def body() -> None:
-        with FakeSlack(scopes=["chat:write", "im:history"], events=["app_mention"], pace=0) as slack:
+        scopes = ["chat:write", "im:history", "app_mentions:read"]
+        events = ["app_mention", "message.channels"]  # the latter without its scope
+        with FakeSlack(scopes=scopes, events=events, pace=0) as slack:
             slack.add_user("lin")
             ops = slack.add_channel("ops")
             client = AsyncWebClient(slack.bot_token, base_url=slack.api_url)
@@ -1039,9 +1041,26 @@ def test_only_granted_scopes_and_subscribed_events() -> None:
             await client.conversations_replies(channel=slack.im("ULIN"), ts=direct.ts)
             refused = await refusal(client.conversations_replies(channel=ops, ts=said.ts))
             assert refused["error"] == "missing_scope"
-            assert (await client.auth_test()).headers["x-oauth-scopes"] == "chat:write,im:history"
+            assert (await client.auth_test()).headers["x-oauth-scopes"] == ",".join(scopes)
+            with pytest.raises(AssertionError, match="/countersign is not a valid command"):
+                slack.command("ULIN", ops, "help")
 
     run(body())
+
+
+def test_an_invitation_brings_the_mention_that_led_to_it() -> None:
+    """Before it nothing is heard in that channel; then that mention, and all that is said later."""
+    with FakeSlack(pace=0) as slack:
+        lin, ops = slack.add_user("lin"), slack.add_channel("ops", bot_member=False)
+        said = slack.say(lin, ops, "hello", mention=True)
+        assert slack.deliveries == []
+        slack.invite(said)
+        slack.say(lin, ops, "later")
+        heard = [one.payload["event"] for one in slack.deliveries]
+        assert [(one["type"], one["ts"] == said.ts) for one in heard] == [
+            ("app_mention", True),
+            ("message", False),
+        ]
 
 
 def test_a_socket_that_lives_but_carries_nothing(hasty: FakeSlack) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from agent_runner.config import Config
 from agent_runner.config_chats import Slack
+from agent_runner.model import Decision, Inquiry, Task
 from agent_runner.people import Person
 from agent_runner.policy import Policy, Route
 from tests.fakes.chat_office import ChatOffice
-from tests.fakes.slack import FakeSlack, Message
+from tests.fakes.slack import FakeSlack
+from tests.fakes.slack_events import Delivery, Message, View
 
 ROUTE = Route(match=("Bash(kubectl *)",), approvers=("group:oncall",), requester_may_decide=False)
 
@@ -21,7 +24,9 @@ ROUTE = Route(match=("Bash(kubectl *)",), approvers=("group:oncall",), requester
 class Scene:
     """One office in one fake workspace: Mei asks, Lin and Kai are on call, Gus is a guest."""
 
-    def __init__(self, redis_url: str, slack: FakeSlack, stack: ExitStack, **changes: Any) -> None:
+    def __init__(
+        self, redis_url: str, slack: FakeSlack, stack: ExitStack, *, interval: float = 0.0, **changes: Any
+    ) -> None:
         self.slack = slack
         self.url = redis_url
         self.mei = slack.add_user("mei", "U03")
@@ -29,7 +34,9 @@ class Scene:
         self.kai = slack.add_user("kai", "U02")
         self.eve = slack.add_user("eve", "U04")
         self.gus = slack.add_user("gus", "U05", is_restricted=True)
-        self.ops = slack.add_channel("ops", "C0OPS", members={self.mei, self.lin, self.kai, self.eve, self.gus})
+        self.ops = slack.add_channel(
+            "ops", "C0OPS", members={self.mei, self.lin, self.kai, self.eve, self.gus}
+        )
         chat = {"api_url": slack.api_url, **changes.pop("chat", {})}
         people = {
             "lin": Person(accounts=("slack:U01", "web:lin"), groups=("oncall",), display="Lin"),
@@ -44,12 +51,16 @@ class Scene:
             "SLACK_SIGNING_SECRET": slack.signing_secret,
         }
         self._stack = stack
+        self.interval = interval
+        self.number = 1
         self.office = self.open()
 
-    def open(self) -> ChatOffice:
-        """One more bot on the same store."""
+    def open(self, stack: ExitStack | None = None) -> ChatOffice:
+        """One more bot on the same store; it lives as long as `stack`."""
         office = ChatOffice(self.url, self.config, self.environment)
-        return self._stack.enter_context(office)
+        (stack or self._stack).enter_context(office)
+        office.doors["slack"].client.interval = self.interval  # Slack's own pace is a test of its own
+        return office
 
     # --- short ways to say what people do ------------------------------------------------
 
@@ -65,9 +76,69 @@ class Scene:
 
     def card(self, thread: str, key: str) -> Message:
         """The message of that key in a thread, once it stands there."""
-        return self.until(lambda: next((p for p in self.posts(thread) if key_of(p) == key), None))
+        found: Message = self.until(lambda: next((p for p in self.posts(thread) if key_of(p) == key), None))
+        return found
 
-    def until(self, condition: Callable[[], Any], timeout: float = 10.0) -> Any:
+    def pending(self, *inquiries: Inquiry, by: str | None = None) -> tuple[Message, Task]:
+        """A job whose first request (a Bash call if none is given) stands in the thread: its card.
+
+        From here on `whispers`, `told` and `inquiry` are about this one.
+        """
+        self.slack.ephemerals.clear()
+        thread = self.asked(by=by)
+        task = self.office.task()
+        asked = self.office.asks(task.id, *inquiries)
+        self.number = asked[0].number
+        return self.card(thread, f"request:{asked[0].number}"), task
+
+    def inquiry(self, number: int = 0) -> Inquiry:
+        """A request as it is stored; that of `pending` if no number is given."""
+        return self.office.store.inquiry(f"i_{number or self.number}")
+
+    def decided(self) -> Decision:
+        """What was decided about the request of `pending`, once it is."""
+        self.until(lambda: not self.inquiry().open)
+        decision = self.inquiry().decision
+        assert decision is not None
+        return decision
+
+    def seen(self, message: Message) -> Message:
+        """The message as it stands now."""
+        return self.slack.message(message.channel, message.ts)
+
+    def form(self, user: str, *names: str) -> View:
+        """The form of one of these kinds that this person has in front, once it is there."""
+
+        def shown() -> View | None:
+            view = self.slack.modal(user)
+            return view if view.view["callback_id"] in (names or ("change", "reject")) else None
+
+        return cast("View", self.until(shown))
+
+    def submit(self, user: str, view: View, values: dict[str, str]) -> Delivery:
+        """Fills in a form by the names of its inputs, and sends it."""
+        blocks = {block["block_id"].split("@")[0]: block["block_id"] for block in view.blocks}
+        return self.slack.submit(user, view, {blocks[name]: value for name, value in values.items()})
+
+    def told(self, user: str, count: int = 1) -> list[str]:
+        """What only this person was told, once it is that many things."""
+        self.until(lambda: len(self.whispers(user)) >= count)
+        return self.whispers(user)
+
+    def tasks(self) -> tuple[Task, ...]:
+        """All tasks, newest first."""
+        return self.office.store.list_tasks(None, after=None, limit=50)
+
+    def quiet(self) -> None:
+        """Waits until everything that was sent to the bot is acknowledged and dealt with."""
+        self.until(self.slack.idle)
+        self.office.run(_finished())
+
+    def looked(self) -> None:
+        """Waits until the bot has looked at all of its messages since now: another job's message is out."""
+        self.asked()
+
+    def until(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
         """Waits for something in the workspace."""
         return self.slack.wait_for(condition, timeout)
 
@@ -98,13 +169,31 @@ def _texts(node: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
+async def _finished() -> None:
+    """Waits for all that Slack's payloads set going in this loop."""
+    while at_work := [task for task in asyncio.all_tasks() if _of_a_payload(task)]:
+        await asyncio.wait(at_work)
+
+
+def _of_a_payload(task: asyncio.Task[Any]) -> bool:
+    name = getattr(task.get_coro(), "__qualname__", "")
+    return name == "_logged" or "run_ack_function_asynchronously" in name
+
+
 @pytest.fixture
 def scene(redis_url: str) -> Iterator[Callable[..., Scene]]:
-    """Makes a scene; keyword arguments change the fake (`fake`) and the configuration."""
+    """Makes a scene; keyword arguments change the fake (`fake`, `before`) and the configuration."""
     with ExitStack() as stack:
 
-        def make(*, fake: dict[str, Any] | None = None, **changes: Any) -> Scene:
+        def make(
+            *,
+            fake: dict[str, Any] | None = None,
+            before: Callable[[FakeSlack], Any] = lambda _: None,
+            url: str = redis_url,
+            **changes: Any,
+        ) -> Scene:
             slack = stack.enter_context(FakeSlack(**{"rate": None, "pace": 0.02, **(fake or {})}))
-            return Scene(redis_url, slack, stack, **changes)
+            before(slack)
+            return Scene(url, slack, stack, **changes)
 
         yield make
