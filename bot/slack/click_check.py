@@ -13,8 +13,9 @@ from bot.findings import Finding, fail, ok
 from bot.settings import Settings
 from bot.slack import probe
 from bot.slack.api import SlackApi
-from bot.slack.doctor import NETWORK, REFUSED, WHERE, invite, opened
+from bot.slack.doctor import NETWORK, WHERE, invite, opened
 from bot.slack.door import SlackDoor
+from bot.slack.errors import REFUSED
 from bot.slack.manifest import request_url
 
 CLICK_SECONDS = 60.0

@@ -11,18 +11,16 @@ from typing import Any
 import aiohttp
 
 from agent_runner.config_chats import Slack
-from agent_runner.errors import CountersignError, FixConfiguration, TryLater
-from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown, ThreadGone
+from agent_runner.errors import FixConfiguration, TryLater
+from bot.delivery import SlowDown
 from bot.findings import Finding, Level, fail, ok, warn
 from bot.settings import Settings
 from bot.slack.api import SlackApi
+from bot.slack.errors import REFUSED
 from bot.slack.manifest import SCOPES, request_url
 
 SOCKET_SECONDS = 10.0
 """Longest wait for a connection, its hello and a pong (ours; Slack answers in well under a second)."""
-
-REFUSED = (CountersignError, SlowDown, PlaceGone, ThreadGone, MessageGone, CardRefused)
-"""All that a call may raise (see `bot.slack.errors`)."""
 
 WHERE: Mapping[str, str] = {
     "SLACK_BOT_TOKEN": "Copy the Bot User OAuth Token (xoxb-...) from the app's page, Install App.",

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from agent_runner.errors import FixConfiguration
 from agent_runner.model import InquiryState
 from bot.cli import main
-from bot.slack import app
 from bot.slack.manifest import EVENTS, SCOPES, Mode, manifest, next_steps, reasons
 from tests.bot.slack.conftest import Scene, text_of
 from tests.fakes.slack import EVENT_SCOPES
@@ -28,7 +27,7 @@ NIGHT = "S0NIGHT"
 @pytest.fixture
 def installed(scene: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scene]:
     """Makes a workspace with an app that was granted this and no more; waits take at most `seconds`."""
-    monkeypatch.setattr(app, "GROUPS_SECONDS", 0.05)
+    monkeypatch.setattr("bot.kept_groups.EVERY", 0.05)
 
     def make(scopes: Collection[str], events: Collection[str], seconds: float) -> Scene:
         s = scene(fake={"scopes": scopes, "events": events}, chat={"groups": {"night": NIGHT}})
