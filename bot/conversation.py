@@ -13,7 +13,7 @@ from bot import telling
 from bot.commands import Heard, Pressed
 from bot.frontdesk import FrontDesk
 from bot.handle import Reply
-from cards import held
+from cards import held, spoken
 from cards.model import Card, Verb
 
 QUIET = (
@@ -99,3 +99,9 @@ class Conversation:
         lang = lang or self.lang
         card = held.held_card(of.id, of.text, by=of.by, at=of.at, lang=lang, zone=self.zone, now=self.clock())
         return card if answer is None else held.settled_card(card, answer, lang=lang)
+
+
+def looks_like_an_answer(text: str) -> bool:
+    """Whether words seem to answer a request or to be a command: then their writer waits for an effect."""
+    said = spoken.without_mentions(text)
+    return spoken.command(said) is not None or spoken.hear(spoken.split_number(said)[1]).kind != "words"

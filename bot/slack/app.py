@@ -154,9 +154,9 @@ class SlackApp:
         if kind in ("message", "app_mention"):
             self._do(self.talk.message(body))
         elif kind == "app_home_opened":
-            self._do(self.talk.home(body))
+            self._do(self.talk.home.opened(body))
         elif kind == "assistant_thread_started":
-            self._do(self.talk.assistant(body))
+            self._do(self.talk.home.assistant(body))
 
     async def _action(self, ack: AsyncAck, body: Body) -> None:
         await ack()
@@ -164,7 +164,7 @@ class SlackApp:
 
     async def _view(self, ack: AsyncAck, body: Body) -> None:
         try:
-            answer = await self.talk.submitted(body)
+            answer = await self.talk.forms.submitted(body)
         except Exception:
             await ack()  # the card still shows how it stands; Slack must have an answer
             raise

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_runner.model import Place
+from agent_runner.model import Actor, Place
 from bot.delivery import CardRefused, Form, Shown
 from bot.slack.api import SlackApi
+from bot.slack.errors import REFUSED
 from cards import slack, visible, wording
 from cards.attach import Fitted
 from cards.model import Attachment, Card
+
+log = logging.getLogger(__name__)
 
 MARK = "countersign_message"
 """The event_type of the metadata by which a message of ours is found again."""
@@ -127,6 +131,13 @@ class SlackClient:
             await self.api.call("chat.postMessage", **fields)
         else:
             await self.api.call("chat.postEphemeral", user=user, **fields)
+
+    async def tell(self, place: Place, actor: Actor, text: str) -> None:
+        """The same, where nothing more can be done if it fails."""
+        try:
+            await self.whisper(place, actor.user_id, text)
+        except REFUSED as error:
+            log.warning("%s could not be told something in %s: %s", actor.user_id, place.chat, error)
 
     async def post_card(self, place: Place, card: Card) -> str:
         """Puts a card that the courier does not look after into the thread."""

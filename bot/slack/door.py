@@ -6,12 +6,15 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp
 
+from bot.conversation import Conversation
 from bot.delivery import Client
 from bot.doors import Parts, needed
 from bot.frontdesk import FrontDesk
 from bot.slack.api import SlackApi
 from bot.slack.app import PATH, SlackApp
 from bot.slack.client import SlackClient, task_link
+from bot.slack.forms import Forms
+from bot.slack.home import Home
 from bot.slack.people import People
 from bot.slack.talk import Talk
 
@@ -44,15 +47,15 @@ class SlackDoor:
             app_token=secret if chat.mode == "socket" else "",
             signing_secret=secret if chat.mode == "http" else "",
         )
+        conversation = Conversation(
+            desk, parts.registers, lang=lang, zone=parts.zone, clock=parts.clock, wake=parts.wake
+        )
         self._talk = Talk(
-            desk,
-            parts.registers,
+            conversation,
             client,
             people,
-            lang=lang,
-            zone=parts.zone,
-            clock=parts.clock,
-            wake=parts.wake,
+            Forms(conversation, client, people),
+            Home(conversation, client, people),
         )
         self.http: Mapping[str, ASGIApp] = {PATH: self._app} if chat.mode == "http" else {}
 

@@ -81,7 +81,9 @@ def test_a_refused_card_becomes_a_simpler_one(scene: Make, error: str, times: in
     s.slack.fail("chat.postMessage", error, times)
     s.office.asks(s.office.task().id)
     card = s.card(thread, "request:1")
-    receipt = s.until(lambda: s.office.registers.receipts(s.office.task().id)["request:1"])
+    kept = s.office.registers.receipts
+    s.until(lambda: kept(s.office.task().id)["request:1"].shown)
+    receipt = kept(s.office.task().id)["request:1"]
     assert (receipt.form, len(request_posts(s, thread))) == (form, 1)
     shown = text_of(card)
     assert ("kubectl rollout restart deploy/checkout" in shown) == (form != "link")
