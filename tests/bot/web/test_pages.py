@@ -16,9 +16,9 @@ from agent_runner.audit import Event
 from agent_runner.model import Failure, Verdict
 from bot.commands import Chose, Said
 from bot.web import words
+from bot.delivery import Shown
 from bot.web.client import WebClient
 from cards import compose, wording
-from cards.model import Post
 from tests.bot.web.webdesk import LIN, MEI, QUESTIONS, TOKENS, WebDesk
 
 
@@ -95,10 +95,10 @@ def test_results_of_earlier_turns_stay(desk: WebDesk) -> None:
         desk.end("t_1", failure=Failure(code="model_unreachable", message="refused", hint="wait"))
         task = desk.store.task("t_1")
         card = compose.result_card(task, lang="en", zone=desk.service().zone, now=desk.now())
-        post = Post(key="result:1", revision=task.revision, card=card)
-        assert asyncio.run(client.post(task, post)) == "result:1"
+        shown = Shown(key="result:1", task_id=task.id, revision=task.revision, card=card)
+        assert asyncio.run(client.post(task.place, shown)) == "result:1"
         desk.later(seconds=5)
-        asyncio.run(client.update(task, "result:1", post))
+        asyncio.run(client.update(task.place, "result:1", shown))
         desk.later(seconds=5)
         mei.post("/t/t_1/say", json={"text": "now with care"})
         page = Page(mei.get("/t/t_1").text)
