@@ -15,8 +15,8 @@ import pytest
 from agent_runner.audit import Event
 from agent_runner.model import Failure, Verdict
 from bot.commands import Chose, Said
-from bot.web import words
 from bot.delivery import Shown
+from bot.web import words
 from bot.web.client import WebClient
 from cards import compose, wording
 from tests.bot.web.webdesk import LIN, MEI, QUESTIONS, TOKENS, WebDesk
