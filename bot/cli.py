@@ -259,10 +259,10 @@ def token_command(
 @_common
 @click.option(
     "--click",
-    "channel",
+    "place",
     default=None,
-    metavar="CHANNEL",
-    help="Post a test card in this channel (its id) and wait until somebody presses its button.",
+    metavar="PLACE",
+    help="Post a test card there (slack:C012AB, feishu:oc_12ab) and wait until somebody presses its button.",
 )
 @click.option(
     "--click-seconds",
@@ -275,7 +275,7 @@ def doctor(
     state_dir: Path,
     config_path: Path | None,
     workspaces: tuple[str, ...],
-    channel: str | None,
+    place: str | None,
     click_seconds: float,
 ) -> None:
     """Check everything a job needs, each with a remedy. Exit code 1 if something fails."""
@@ -284,9 +284,9 @@ def doctor(
     with _plainly():
         settings = _read(state_dir, config_path, workspaces)
         failed = [_tell(finding) for finding in examine(settings)].count(True)
-        if channel and not failed:
-            failed += _tell(try_click(settings, channel, say=_say, seconds=click_seconds))
-        elif channel:
+        if place and not failed:
+            failed += _tell(try_click(settings, place, say=_say, seconds=click_seconds))
+        elif place:
             _say("No test card was posted: put the failures right first.")
         sys.exit(failed > 0)
 
@@ -342,6 +342,52 @@ def slack_manifest(
         click.echo(json.dumps(made, indent=2))
         for line in (*manifest.reasons(), "", *manifest.next_steps(chosen)):
             _say(line)
+
+
+@main.group()
+def feishu() -> None:
+    """Connect Feishu or Lark."""
+
+
+@feishu.command("permissions")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    default=None,
+    help=f"Configuration file; {DEFAULT_CONFIG} if there is one.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["socket", "http"]),
+    default=None,
+    help="How Feishu reaches the bot; as configured if left out.",
+)
+@click.option(
+    "--url",
+    default=None,
+    metavar="https://...",
+    help="The bot's public address, for http; as configured if left out.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the scopes for the console's batch import.")
+def feishu_permissions(
+    config_path: Path | None, mode: Literal["socket", "http"] | None, url: str | None, as_json: bool
+) -> None:
+    """Print the scopes, events and callbacks that the app needs, and what to do in the console."""
+    from agent_runner.config import load
+    from bot.feishu import permissions
+
+    with _plainly():
+        config = load(config_path or (DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None))
+        if as_json:
+            click.echo(json.dumps(permissions.importable(groups=bool(config.feishu.groups)), indent=2))
+            return
+        for line in permissions.steps(
+            mode=mode or config.feishu.mode,
+            domain=config.feishu.domain,
+            public_url=url or config.web.public_url,
+        ):
+            click.echo(line)
 
 
 if __name__ == "__main__":

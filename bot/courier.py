@@ -9,18 +9,21 @@ nothing: the next look finds what is still to do. Of several bots, one at a time
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from time import monotonic
+from typing import ParamSpec, TypeVar
 
 from agent_runner import lifecycle
 from agent_runner.audit import Event, Note
 from agent_runner.errors import CountersignError, TryLater
-from agent_runner.model import Inquiry, Place
+from agent_runner.model import Inquiry, Place, Progress
 from agent_runner.registers import Receipt, Registers
 from agent_runner.store import Snapshot, Store
 from bot.delivery import Client, Delivery, PlaceGone, SlowDown, ThreadGone, where
@@ -31,6 +34,9 @@ from cards.people import Names
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 PATIENCE = (1.0, 2.0, 5.0, 15.0, 60.0)
 """Seconds to wait after the first, second, ... failure in a row of one task's messages."""
 
@@ -39,6 +45,10 @@ LEAD_MS = 20_000
 
 LEAD_MARGIN = 12.0
 """Seconds before its end in which nothing is begun any more: longer than a client waits (10 s)."""
+
+THREADS = 2
+"""The courier's own threads for the store: in the loop's common ones (6 on two processors) a person's
+press would queue behind every chat that has something to show."""
 
 
 @dataclass
@@ -85,6 +95,7 @@ class Courier:
         self._status_at: dict[str, datetime] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._busy: set[str] = set()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="courier")
 
     # --- when ----------------------------------------------------------------------------
 
@@ -126,7 +137,7 @@ class Courier:
     async def _lead(self) -> bool:
         """Whether this bot is the one that delivers."""
         asked = monotonic()
-        leads = await asyncio.to_thread(self._registers.lead, "courier", self._me, LEAD_MS)
+        leads = await self._aside(self._registers.lead, "courier", self._me, LEAD_MS)
         self._leads_until = asked + LEAD_MS / 1000 - LEAD_MARGIN if leads else 0.0
         return leads
 
@@ -136,19 +147,19 @@ class Courier:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
         try:
-            await asyncio.shield(asyncio.to_thread(self._registers.resign, "courier", self._me))
+            await asyncio.shield(self._aside(self._registers.resign, "courier", self._me))
         except TryLater:
             log.info("the right to deliver runs out by itself")
 
     async def _start(self) -> None:
         """Gives every task that may be stale to its chat's lane."""
-        for task_id, mark in [*await asyncio.to_thread(self._registers.dirty), *self._moved()]:
+        for task_id, mark in [*await self._aside(self._registers.dirty), *self._moved()]:
             failed, not_before = self._failures.get(task_id, (0, self._clock()))
             if task_id in self._busy or (failed and self._clock() < not_before):
                 self._look_again(task_id, mark)
                 continue
             try:
-                task = await asyncio.to_thread(self._store.task, task_id)
+                task = await self._aside(self._store.task, task_id)
             except TryLater:
                 raise
             except CountersignError:  # the others' messages must not wait for this one's trouble
@@ -185,7 +196,7 @@ class Courier:
             self._failures.pop(task_id, None)
             if not settled:
                 self._look_again(task_id, mark)
-            elif mark and not await asyncio.to_thread(self._registers.settle, task_id, mark):
+            elif mark and not await self._aside(self._registers.settle, task_id, mark):
                 self.wake()  # it changed meanwhile
         except (NotLeading, Pressed):
             return
@@ -201,20 +212,25 @@ class Courier:
         wait = PATIENCE[min(failures, len(PATIENCE)) - 1]
         self._failures[task_id] = (failures, self._clock() + timedelta(seconds=wait))
 
+    async def _aside(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Does something that waits in a thread of the courier's own."""
+        call = functools.partial(work, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
     # --- what ----------------------------------------------------------------------------
 
     async def reconcile(self, task_id: str, lane: Lane, *, progress_only: bool = False) -> bool:
         """Makes the thread of one task show the stored state; False if some of it has to wait."""
-        snap = await asyncio.to_thread(self._store.snapshot, task_id)
+        snap = await self._aside(self._store.snapshot, task_id)
         client = self._clients.get(snap.task.place.platform)
         if client is None:
             raise CountersignError(f"{snap.task.place.platform} is not switched on here.")
         if progress_only and not client.follows_progress:
             return True
-        if client.answers_presses and await asyncio.to_thread(self._registers.paused, task_id):
+        if client.answers_presses and await self._aside(self._registers.paused, task_id):
             return False
-        place = await asyncio.to_thread(self._registers.place_of, snap.task)
-        receipts = await asyncio.to_thread(self._registers.receipts, task_id)
+        place = await self._aside(self._registers.place_of, snap.task)
+        receipts = await self._aside(self._registers.receipts, task_id)
         thread = _Thread(snap, client, place, receipts)
         try:
             return await self._bring_all(thread, lane)
@@ -223,7 +239,7 @@ class Courier:
             return False
 
     async def _bring_all(self, thread: _Thread, lane: Lane) -> bool:
-        every = [await self._posts(thread.snap, lang, thread.client) for lang in thread.client.languages]
+        every = await self._posts(thread.snap, thread.client)
         settled = True
         for versions in _ordered(list(zip(*every, strict=True)), thread.receipts):
             post, receipt = versions[0], thread.receipts.get(versions[0].key)
@@ -239,22 +255,29 @@ class Courier:
             await self._settle(thread, lane, receipt)
         return settled
 
-    async def _posts(self, snap: Snapshot, lang: str, client: Client) -> tuple[Post, ...]:
-        progress = await asyncio.to_thread(self._registers.progress, snap.task.id)
+    async def _posts(self, snap: Snapshot, client: Client) -> list[tuple[Post, ...]]:
+        """What should stand in the thread now, in each of the platform's languages."""
+        progress, people = await self._aside(self._read, snap, client)
+        now = self._clock()
+        return [
+            compose.posts(
+                snap.task,
+                snap.inquiries,
+                progress=progress,
+                approver_names=people,
+                announce=client.announces,
+                lang=lang,
+                zone=self._zone,
+                now=now,
+            )
+            for lang in client.languages
+        ]
+
+    def _read(self, snap: Snapshot, client: Client) -> tuple[Progress | None, dict[str, Names]]:
+        """What the agent does now, if that is shown there, and who may decide about each request."""
+        progress = self._registers.progress(snap.task.id) if client.follows_progress else None
         platform = snap.task.place.platform
-        people = await asyncio.to_thread(
-            lambda: {inquiry.id: self._approvers(inquiry, platform) for inquiry in snap.inquiries}
-        )
-        return compose.posts(
-            snap.task,
-            snap.inquiries,
-            progress=progress if client.follows_progress else None,
-            approver_names=people,
-            announce=client.announces,
-            lang=lang,
-            zone=self._zone,
-            now=self._clock(),
-        )
+        return progress, {inquiry.id: self._approvers(inquiry, platform) for inquiry in snap.inquiries}
 
     def _too_soon(self, thread: _Thread, post: Post, receipt: Receipt | None) -> bool:
         """Whether a status message was updated just now and can wait: the next look shows the latest."""
@@ -282,13 +305,13 @@ class Courier:
             receipt = await self._delivery(thread, lane).bring(post.key, post.revision, cards, receipt)
             if _outlives_its_buttons(post):
                 receipt = receipt.having(card=post.card.model_dump_json())
-                await asyncio.to_thread(self._registers.keep_receipt, thread.snap.task.id, receipt)
+                await self._aside(self._registers.keep_receipt, thread.snap.task.id, receipt)
         if not receipt.recorded:
             await self._record_shown(thread, post, receipt)
 
     def _delivery(self, thread: _Thread, lane: Lane) -> Delivery:
         async def keep(receipt: Receipt) -> None:
-            await asyncio.to_thread(self._registers.keep_receipt, thread.snap.task.id, receipt)
+            await self._aside(self._registers.keep_receipt, thread.snap.task.id, receipt)
 
         async def turn() -> None:
             await self._turn(lane, thread.client.interval)
@@ -307,16 +330,14 @@ class Courier:
 
     async def _keep_away(self, thread: _Thread) -> None:
         """Raises `Pressed` while a press in this thread waits for its answer, which would undo an update."""
-        if thread.client.answers_presses and await asyncio.to_thread(
-            self._registers.paused, thread.snap.task.id
-        ):
+        if thread.client.answers_presses and await self._aside(self._registers.paused, thread.snap.task.id):
             raise Pressed
 
     async def _settle(self, thread: _Thread, lane: Lane, receipt: Receipt) -> None:
         """Takes the buttons off a message that is of an earlier turn."""
         card = Card.model_validate_json(receipt.card).settled()
         done = await self._delivery(thread, lane).bring(receipt.key, receipt.revision, (card,), receipt)
-        await asyncio.to_thread(self._registers.keep_receipt, thread.snap.task.id, done.having(card=""))
+        await self._aside(self._registers.keep_receipt, thread.snap.task.id, done.having(card=""))
 
     async def _record_shown(self, thread: _Thread, post: Post, receipt: Receipt) -> None:
         """Puts on record where an inquiry was shown first, and a digest of what was shown."""
@@ -333,8 +354,8 @@ class Courier:
                 "revision": receipt.revision,
             },
         )
-        await asyncio.to_thread(self._store.transact, task_id, lambda before: lifecycle.remark(before, note))
-        await asyncio.to_thread(self._registers.keep_receipt, task_id, receipt.having(recorded=True))
+        await self._aside(self._store.transact, task_id, lambda before: lifecycle.remark(before, note))
+        await self._aside(self._registers.keep_receipt, task_id, receipt.having(recorded=True))
 
     async def _move(self, thread: _Thread, lane: Lane, gone: PlaceGone) -> None:
         """Goes on in the fallback chat, in a thread of its own that says why."""
@@ -347,7 +368,7 @@ class Courier:
         await self._turn(lane, client.interval)
         card = moved_card(task, lang=client.languages[0])
         place = await client.open_thread(chat, card)
-        await asyncio.to_thread(self._registers.move, task.id, place)
+        await self._aside(self._registers.move, task.id, place)
         log.warning("task %s goes on in another thread: %s", task.id, gone)
 
 

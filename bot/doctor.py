@@ -127,13 +127,16 @@ def examine(settings: Settings, *, new_id: Callable[[], str] = secrets.token_url
 
 def try_click(
     settings: Settings,
-    channel: str,
+    place: str,
     *,
     say: Callable[[str], None],
     seconds: float,
     new_id: Callable[[], str] = secrets.token_urlsafe,
 ) -> Finding:
-    """Posts a test card to a chat's channel and waits for its click. Call it from the main thread."""
+    """Posts a test card to a place (`slack:C012AB`, `feishu:oc_12ab`) and waits for its click.
+
+    Call it from the main thread.
+    """
     from bot.serve import build  # the web server is of no use to the other checks
 
     with store_of(settings) as url:
@@ -148,7 +151,7 @@ def try_click(
             wake=lambda: None,  # the running bot hears of changes from the store
             page=settings.config.web.public_url.rstrip("/") or f"http://{settings.host}:{settings.port}",
         )
-        return platforms.check_click(parts, channel, token=new_id(), say=say, seconds=seconds)
+        return platforms.check_click(parts, place, token=new_id(), say=say, seconds=seconds)
 
 
 def admit_storage(

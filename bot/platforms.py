@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from agent_runner.config_chats import Slack
+from agent_runner.config_chats import Feishu, Slack
 from bot.delivery import Client
 from bot.doors import Door, Parts
-from bot.findings import Finding, warn
+from bot.findings import Finding, fail, warn
 from bot.settings import Settings
 from bot.web.client import WebClient
 
@@ -39,6 +39,16 @@ def _check_slack(settings: Settings) -> list[Finding]:
     return asyncio.run(check_slack(settings))
 
 
+def _check_feishu(settings: Settings) -> list[Finding]:
+    chat, environment = settings.config.feishu, settings.environment
+    if not environment.get("FEISHU_APP_ID"):
+        meant = chat != Feishu() or any(map(environment.get, ("FEISHU_APP_SECRET", "FEISHU_ENCRYPT_KEY")))
+        return [warn("Feishu is off: FEISHU_APP_ID is not set.", "Set it to use Feishu.")] if meant else []
+    from bot.feishu.doctor import check_feishu
+
+    return asyncio.run(check_feishu(settings))
+
+
 ROWS: Mapping[str, Callable[[Parts], Door | None]] = {"slack": _slack, "feishu": _feishu}
 
 
@@ -54,7 +64,7 @@ def clients(parts: Parts, doors: Mapping[str, Door]) -> dict[str, Client]:
     return {"web": web, **{name: door.client for name, door in doors.items()}}
 
 
-CHECKS: tuple[Callable[[Settings], list[Finding]], ...] = (_check_slack,)
+CHECKS: tuple[Callable[[Settings], list[Finding]], ...] = (_check_slack, _check_feishu)
 """For `doctor`: each platform's findings, none where it is off. Not inside a running loop."""
 
 
@@ -64,9 +74,20 @@ def check(settings: Settings) -> list[Finding]:
 
 
 def check_click(
-    parts: Parts, channel: str, *, token: str, say: Callable[[str], None], seconds: float
+    parts: Parts, place: str, *, token: str, say: Callable[[str], None], seconds: float
 ) -> Finding:
-    """Whether a click in this channel reaches a bot; see `bot.slack.click_check`."""
-    from bot.slack.click_check import check_click
+    """Whether a click in this place reaches a bot; see `bot.slack.click_check`, `bot.feishu.click_check`.
 
-    return asyncio.run(check_click(parts, channel, token=token, say=say, seconds=seconds))
+    `place` is spelled as in the configuration, `slack:C012AB` or `feishu:oc_12ab`; a bare id is Slack's.
+    """
+    named, _, chat = place.rpartition(":")
+    match named or "slack":
+        case "slack":
+            from bot.slack.click_check import check_click as slack
+
+            return asyncio.run(slack(parts, chat, token=token, say=say, seconds=seconds))
+        case "feishu":
+            from bot.feishu.click_check import check_click as feishu
+
+            return asyncio.run(feishu(parts, chat, token=token, say=say, seconds=seconds))
+    return fail(f"No test card can be posted to {place}.", "Give slack:C012AB or feishu:oc_12ab.")

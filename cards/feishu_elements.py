@@ -64,7 +64,7 @@ def _footer(element: Footer, _: str) -> list[Component]:
 
 
 def _hint(element: Hint, _: str) -> list[Component]:
-    return [small(element.text)]
+    return [small(element.spaced)]
 
 
 def _code(element: Code, lang: str) -> list[Component]:

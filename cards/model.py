@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -272,6 +273,11 @@ class Hint(Value):
 
     kind: Literal["hint"] = "hint"
     text: str
+
+    @property
+    def spaced(self) -> str:
+        """For surfaces that run blanks together: the ways to answer with a dot between them."""
+        return re.sub(r" {2,}", " · ", self.text)
 
 
 class Footer(Value):

@@ -214,7 +214,7 @@ def _actions(element: Actions, lang: str) -> list[Json]:
 
 
 def _hint(element: Hint, _: str) -> list[Json]:
-    return small_words(element.text)
+    return small_words(element.spaced)
 
 
 def _footer(element: Footer, _: str) -> list[Json]:

@@ -39,6 +39,9 @@ PAGE = 50
 MOST_PAGES = 200
 """Pages of a department that are read: 10,000 people."""
 
+GRANTED = 1
+"""`grant_status` of a scope that the tenant granted (application-v6/scope/list)."""
+
 Json = dict[str, Any]
 
 
@@ -151,6 +154,13 @@ class FeishuApi:
         """The bot itself: app_name, open_id, activate_status (2 is on)."""
         async with self._deadline():
             return await self._call("GET", "/bot/v3/info", within="bot")
+
+    async def granted(self) -> frozenset[str]:
+        """The scopes that the tenant has granted to the app (application-v6/scope/list; needs none)."""
+        async with self._deadline():
+            answer = await self._call("GET", "/application/v6/scopes")
+        scopes = answer.get("scopes") or ()
+        return frozenset(str(one.get("scope_name")) for one in scopes if one.get("grant_status") == GRANTED)
 
     async def user(self, open_id: str) -> Json:
         """A person: name, open_id, status, ... Raises `NotFound` for one outside the contact range."""

@@ -136,11 +136,11 @@ _DEPARTMENT = "Correct the department's id in [feishu.groups]."
 REMEDIES: Mapping[int, str] = {
     **dict.fromkeys(
         # Long connection: refused, no or wrong id and secret. Then the same for the API.
-        (514, 1000040344, 1000040345, 10003, 10005, 10012, 10013, 10015, 20002, 99991543),
+        (514, 1000040344, 1000040345, 10003, 10005, 10012, 10013, 10014, 10015, 20002, 99991543),
         _CREDENTIALS,
     ),
     **dict.fromkeys((99991661, 99991663, 99991664, 99991665, 99991671), _CREDENTIALS),
-    **dict.fromkeys((403, 10014, 99991662, 99991673, 11207, 11210), _AVAILABLE),
+    **dict.fromkeys((403, 99991662, 99991673, 11207, 11210, 212100), _AVAILABLE),
     **dict.fromkeys((99991672, 99991676, 99991679, 230027), _SCOPES),
     **dict.fromkeys((230006, 234007, 11205, 11240), _BOT),
     **dict.fromkeys((40003, 40004), _RANGE),

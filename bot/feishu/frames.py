@@ -4,24 +4,32 @@ Only its protocol definitions are used: the frame's protobuf class and the const
 cannot be used in a bot that has to answer: it asks for its address with a blocking request without
 a deadline, runs handlers on its own loop one after another, answers 500 to events it does not know,
 logs the connection's key, cannot be stopped, and can be dead without anybody noticing.
-Importing the package takes 5 s and 174 MB, so it happens in `load`, never at import.
+Importing the whole package takes 5 s and 174 MB: `load` imports those two definitions alone.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import importlib.util
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from agent_runner.errors import FixInput
+from agent_runner.errors import FixConfiguration, FixInput
 
 PING_SECONDS = 120.0
 """Between two pings, unless the server says otherwise (lark-oapi 1.7.5, ws/client.py)."""
 
 PART_SECONDS = 5.0
 """How long a message waits for its missing parts (ws/client.py, `_combine`)."""
+
+HOLLOW = ("lark_oapi", "lark_oapi.ws", "lark_oapi.ws.pb.google")
+"""Packages around the protocol definitions whose own code is not run: it imports everything else."""
 
 MOST_PARTS = 1_000
 """Parts of one message; more is taken for a mistake."""
@@ -103,11 +111,38 @@ class Wire:
 
 
 def load() -> Wire:
-    """Imports the SDK: 5 s, so call it in a thread."""
-    from lark_oapi.ws import const, enum
-    from lark_oapi.ws.pb.pbbp2_pb2 import Frame
+    """Imports the SDK's protocol definitions; still a moment's work, so call it in a thread."""
+    with _without_the_rest(*HOLLOW):
+        from lark_oapi.ws import const, enum
+        from lark_oapi.ws.pb.pbbp2_pb2 import Frame
 
     return Wire(Frame, const, enum.FrameType, enum.MessageType)
+
+
+@contextlib.contextmanager
+def _without_the_rest(*packages: str) -> Iterator[None]:
+    """Lets modules of these packages be imported without what the packages import themselves.
+
+    Whoever imports the SDK afterwards gets it whole, with the modules that are loaded already.
+    """
+    if packages[0] in sys.modules:  # somebody has paid for it already
+        yield
+        return
+    spec = importlib.util.find_spec(packages[0])
+    if spec is None or spec.origin is None:
+        raise FixConfiguration(
+            "lark-oapi is not installed.", hint="Install Countersign's dependencies again."
+        )
+    root = Path(spec.origin).parent.parent
+    for name in packages:
+        hollow = ModuleType(name)
+        hollow.__path__ = [str(root.joinpath(*name.split(".")))]
+        sys.modules[name] = hollow
+    try:
+        yield
+    finally:
+        for name in packages[:2]:  # the protobuf modules look each other up later on: they stay
+            del sys.modules[name]
 
 
 def interval(config: Any) -> float:

@@ -15,7 +15,7 @@ from bot import telling
 from bot.commands import Pressed
 from bot.conversation import Conversation, Told
 from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
-from bot.feishu import inbound
+from bot.feishu import inbound, probe
 from bot.feishu.client import FeishuClient
 from bot.feishu.inbound import Click, Payload
 from bot.feishu.people import People
@@ -133,6 +133,8 @@ class Talk:
 
     async def click(self, body: Payload) -> Answer:
         """A press on a card; always an answer, or Feishu shows an error code."""
+        if tested := probe.read(body):
+            return await self._tested(tested)
         click = inbound.click_of(body)
         if click is None:
             return {}
@@ -143,6 +145,16 @@ class Talk:
             return await self._press_request(click, actor)
         told = await self.conversation.press(_pressed(click, actor, {}))
         return self._toast(told)
+
+    async def _tested(self, token: str) -> Answer:
+        """The press on a test card: whoever waits for it looks in the store."""
+        try:
+            await asyncio.to_thread(self.conversation.registers.tell_click, token)
+        except TryLater:
+            return self.failed()
+        words = {lang: wording.text(lang, "doctor.arrived") for lang in LOCALES}
+        card = probe.settled("doctor.arrived", self.client.languages)
+        return {"toast": self._words("success", words), "card": _raw(card)}
 
     async def _press_held(self, click: Click, actor: Actor) -> Answer:
         about = await self.conversation.held(click.pressed.held_id)

@@ -1,7 +1,8 @@
 """Feishu's HTTP API, as strict as its documentation; every error code is one of the page that is named.
 
 Pages: open.feishu.cn/document/server-docs/im-v1/{message/get,file/create,chat/get},
-contact-v3/user/{get,find_by_department}, api-call-guide/{frequency-control,generic-error-code},
+contact-v3/user/{get,find_by_department}, application-v6/scope/list,
+api-call-guide/{frequency-control,generic-error-code},
 authentication-management/access-token/tenant_access_token_internal.
 """
 
@@ -42,6 +43,7 @@ class Api:
             *self.sending.routes(),
             web.post(f"{base}/auth/v3/tenant_access_token/internal", self._token),
             web.get(f"{base}/bot/v3/info", self._bot),
+            web.get(f"{base}/application/v6/scopes", self._scopes),
             web.get(f"{base}/im/v1/messages/{{id}}", self._get),
             web.post(f"{base}/im/v1/files", self._upload),
             web.get(f"{base}/contact/v3/users/find_by_department", self._department),
@@ -113,10 +115,19 @@ class Api:
         return web.json_response(answer)
 
     async def _bot(self, _request: web.Request) -> web.Response:
-        bot = {"activate_status": 2, "app_name": "countersign", "open_id": self.world.bot_open_id}
+        bot = {
+            "activate_status": self.world.bot_status,
+            "app_name": "countersign",
+            "open_id": self.world.bot_open_id,
+        }
         return web.json_response(
             {"code": 0, "msg": "ok", "bot": {**bot, "avatar_url": "", "ip_white_list": []}}
         )
+
+    async def _scopes(self, _request: web.Request) -> web.Response:
+        """application-v6/scope/list: 1 is granted, 2 is not."""
+        scopes = self.world.scopes.items()
+        return ok({"scopes": [{"scope_name": name, "grant_status": status} for name, status in scopes]})
 
     async def _get(self, request: web.Request) -> web.Response:
         message = the_message(self.world, request)

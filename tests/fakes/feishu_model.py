@@ -218,6 +218,8 @@ class World:
         self.update_tokens: dict[str, UpdateToken] = {}
         self.uuids: dict[str, tuple[float, Message]] = {}
         self.published = True
+        self.scopes: dict[str, int] = {}
+        self.bot_status = 2
         self.early_update: EarlyUpdate = "revert"
         self.audit = False
         self.changed = threading.Condition()

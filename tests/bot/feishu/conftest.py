@@ -91,8 +91,25 @@ class Scene:
         """
         asked = self.asked(by=by)
         task = self.office.task()
-        made = self.office.asks(task.id, *inquiries)
+        made = self.asks(task.id, *inquiries)
         return self.card(asked, f"请求 #{made[0].number}"), asked, task
+
+    def asks(self, task_id: str, *inquiries: Inquiry) -> tuple[Inquiry, ...]:
+        """A turn ends with these requests (a Bash call if none is given), and they are shown whole."""
+        made = self.office.asks(task_id, *inquiries)
+        for inquiry in made:
+            self.shown(inquiry.number)
+        return made
+
+    def shown(self, number: int = 1) -> None:
+        """Waits until a request is shown whole: nobody can say yes before."""
+        key, task_id = f"request:{number}", self.inquiry(number).task_id
+
+        def whole() -> bool:
+            receipt = self.office.registers.receipts(task_id).get(key)
+            return receipt is not None and receipt.shown != ""
+
+        self.until(whole)
 
     def inquiry(self, number: int = 1) -> Inquiry:
         """A request as it is stored."""

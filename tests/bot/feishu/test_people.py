@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import agent_runner.registers
-import bot.feishu.app
 from agent_runner.audit import Event
 from agent_runner.model import Actor, InquiryState, Verdict
 from agent_runner.people import Person
@@ -82,7 +81,7 @@ def test_a_department_approves(scene: Make) -> None:
 
 def test_whoever_left_a_department_decides_no_more(scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read again and again; a locked account is none of its members."""
-    monkeypatch.setattr(bot.feishu.app, "GROUPS_SECONDS", 0.05)
+    monkeypatch.setattr("bot.kept_groups.EVERY", 0.05)
     s = scene(people={}, chat={"groups": {"oncall": "od-oncall"}})
     card, _, _ = s.pending(an_inquiry(**ONCALL))
     s.kai.departments.append("od-oncall")
@@ -96,7 +95,7 @@ def test_a_department_that_cannot_be_read_any_more_is_not_believed(
     scene: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a while nobody is in it; read again, it counts again."""
-    monkeypatch.setattr(bot.feishu.app, "GROUPS_SECONDS", 0.05)
+    monkeypatch.setattr("bot.kept_groups.EVERY", 0.05)
     monkeypatch.setattr(agent_runner.registers, "GROUP_SECONDS", 1)
     s = scene(people={}, chat={"groups": {"oncall": "od-oncall"}})
     card, _, _ = s.pending(an_inquiry(**ONCALL))
@@ -195,7 +194,7 @@ def test_case_b08_an_old_card_decides_nothing_else(scene: Make) -> None:
     card, asked, task = s.pending()
     before = stale(card)
     s.feishu.click(s.lin, card, "reject", form={"words": "先备份"})
-    s.office.asks(task.id)
+    s.asks(task.id)
     second = s.card(asked, "请求 #2")
     assert told(s.feishu.click(s.lin, before, "approve"))[0] == "error"
     assert s.inquiry(2).open

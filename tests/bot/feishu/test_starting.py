@@ -223,7 +223,7 @@ def test_a_loose_answer_in_private_decides_what_is_open(scene: Make) -> None:
     chat = in_private(s)
     said = s.say(s.mei, "重启结算服务", chat=chat)
     first = s.office.task()
-    s.office.asks(first.id)
+    s.asks(first.id)
     s.card(said, "请求 #1")
     loose = s.say(s.mei, "可以，但是先备份", chat=chat)
     assert s.inquiry().state is InquiryState.CHANGED

@@ -21,7 +21,7 @@ def test_a_mention_starts_a_job_and_a_press_decides(scene: Make) -> None:
     task = s.office.task()
     assert (task.text, task.asked_by.name) == ("重启结算服务", "美美")
     assert (task.place.chat, task.place.thread) == (s.group.chat_id, asked.message_id)
-    s.office.asks(task.id, an_inquiry(approvers=("group:oncall",), requester_may_decide=False))
+    s.asks(task.id, an_inquiry(approvers=("group:oncall",), requester_may_decide=False))
     card = s.card(asked, "请求 #1")
     assert "kubectl rollout restart deploy/checkout" in text_of(card)
     assert set(card.pings) == {s.lin.open_id, s.kai.open_id}
@@ -128,5 +128,5 @@ def _pending(s: Scene, inquiry: Any = None) -> tuple[Any, Any]:
     """A job whose first request stands in the thread: (card, what was asked)."""
     asked = s.asked()
     task: Task = s.office.task()
-    s.office.asks(task.id, inquiry or an_inquiry())
+    s.asks(task.id, inquiry or an_inquiry())
     return s.card(asked, "请求 #1"), asked

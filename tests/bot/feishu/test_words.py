@@ -41,7 +41,7 @@ def conversation(s: Scene, request: Inquiry, rows: Sequence[Row]) -> None:
     number = 0
     for said, expected in rows:
         if not number or not s.inquiry(number).open:
-            [made] = s.office.asks(task.id, request)
+            [made] = s.asks(task.id, request)
             number = made.number
         before, follow_ups = len(s.told(asked)), len(s.office.store.task(task.id).follow_ups)
         s.say(s.lin, said, to=asked)
@@ -266,7 +266,7 @@ def test_case_d10_mentions_before_the_number(scene: Make, scope: str) -> None:
     for number, people in enumerate(([bot], [bot, s.kai], [s.kai, bot]), 1):
         s.say(s.lin, "1", to=asked, mention=people)
         assert (number, s.inquiry(number).state) == (number, InquiryState.APPROVED)
-        s.office.asks(task.id)
+        s.asks(task.id)
 
 
 def two(s: Scene) -> tuple[Message, Message, Message]:
