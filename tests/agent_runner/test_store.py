@@ -155,7 +155,9 @@ def test_what_a_task_does_not_have_is_empty(store: Store) -> None:
 
 def test_the_stored_form() -> None:
     """A golden value: what is stored today must be readable tomorrow."""
-    assert encode(MEI) == (b'1\n{"platform":"web","tenant":"","user_id":"mei","name":"Mei","person":"","guest":false}')
+    assert encode(MEI) == (
+        b'1\n{"platform":"web","tenant":"","user_id":"mei","name":"Mei","person":"","guest":false}'
+    )
     assert decode(type(MEI), encode(MEI)) == MEI
 
 

@@ -151,7 +151,8 @@ class ChatOffice:
             )
         self.begins(task_id)
         self._do(
-            task_id, lambda s, now: lifecycle.complete(s, Outcome(kind=OutcomeKind.DEFERRED), tuple(made), now)
+            task_id,
+            lambda s, now: lifecycle.complete(s, Outcome(kind=OutcomeKind.DEFERRED), tuple(made), now),
         )
         return tuple(made)
 
