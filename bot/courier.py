@@ -95,6 +95,8 @@ class Courier:
         self._status_at: dict[str, datetime] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._busy: set[str] = set()
+        self._drawing = asyncio.Lock()
+        """Of all chats one is drawn at a time, so that presses get their turn in between."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="courier")
 
     # --- when ----------------------------------------------------------------------------
@@ -153,6 +155,8 @@ class Courier:
 
     async def _start(self) -> None:
         """Gives every task that may be stale to its chat's lane."""
+        if not self._busy:
+            self._drawing = asyncio.Lock()  # a lock belongs to the loop in which it was waited for
         for task_id, mark in [*await self._aside(self._registers.dirty), *self._moved()]:
             failed, not_before = self._failures.get(task_id, (0, self._clock()))
             if task_id in self._busy or (failed and self._clock() < not_before):
@@ -259,19 +263,32 @@ class Courier:
         """What should stand in the thread now, in each of the platform's languages."""
         progress, people = await self._aside(self._read, snap, client)
         now = self._clock()
-        return [
-            compose.posts(
-                snap.task,
-                snap.inquiries,
-                progress=progress,
-                approver_names=people,
-                announce=client.announces,
-                lang=lang,
-                zone=self._zone,
-                now=now,
-            )
-            for lang in client.languages
-        ]
+        composed = []
+        for lang in client.languages:
+            async with self._drawing:
+                composed.append(self._compose(snap, client, lang, progress, people, now))
+                await asyncio.sleep(0)
+        return composed
+
+    def _compose(
+        self,
+        snap: Snapshot,
+        client: Client,
+        lang: str,
+        progress: Progress | None,
+        people: dict[str, Names],
+        now: datetime,
+    ) -> tuple[Post, ...]:
+        return compose.posts(
+            snap.task,
+            snap.inquiries,
+            progress=progress,
+            approver_names=people,
+            announce=client.announces,
+            lang=lang,
+            zone=self._zone,
+            now=now,
+        )
 
     def _read(self, snap: Snapshot, client: Client) -> tuple[Progress | None, dict[str, Names]]:
         """What the agent does now, if that is shown there, and who may decide about each request."""
@@ -317,7 +334,7 @@ class Courier:
             await self._turn(lane, thread.client.interval)
             await self._keep_away(thread)
 
-        return Delivery(thread.client, thread.place, thread.snap.task.id, keep, turn)
+        return Delivery(thread.client, thread.place, thread.snap.task.id, keep, turn, self._drawing)
 
     async def _turn(self, lane: Lane, interval: float) -> None:
         """Waits until the chat may get another message; raises `NotLeading` if it is not ours to send."""

@@ -7,10 +7,11 @@ error codes to these.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -120,6 +121,8 @@ class Delivery:
     task_id: str
     keep: Keep
     turn: Turn
+    drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while cards are drawn, a few milliseconds each: between two of them, others get their turn."""
 
     async def bring(
         self, key: str, revision: int, cards: tuple[Card, ...], receipt: Receipt | None
@@ -144,26 +147,28 @@ class Delivery:
         raise last
 
     async def _in_form(self, whole: Shown, receipt: Receipt | None) -> Receipt:
-        now, later = self._fit(whole, uploaded=False), self._fit(whole, uploaded=True)
-        files = {_mark(file): file for file in now[1]}
+        async with self.drawing:
+            now = self._fit(whole, uploaded=False)
+            later = self._fit(whole, uploaded=True) if any(one.files for one in now) else now
+            await asyncio.sleep(0)
+        files = {_mark(file): file for file in now[0].files}
         missing = [mark for mark in files if receipt is None or mark not in receipt.files]
         if missing:  # whoever says yes must have the whole text at hand: first the files, then the button
-            receipt = await self._put(now[0], receipt, "")
+            receipt = await self._put(_fitted(whole, now), receipt, "")
             for mark in missing:
                 await self.turn()
                 await self.client.attach(self.place, files[mark])
                 receipt = receipt.having(files=(*receipt.files, mark))
                 await self.keep(receipt)
-        return await self._put(later[0], receipt, whole.card.fingerprint)
+        return await self._put(_fitted(whole, later), receipt, whole.card.fingerprint)
 
-    def _fit(self, whole: Shown, *, uploaded: bool) -> tuple[Shown, tuple[Attachment, ...]]:
+    def _fit(self, whole: Shown, *, uploaded: bool) -> list[Fitted]:
+        """Each language's card; without files it is the same whether `uploaded` or not."""
         prefix = whole.key.replace(":", "-") + "-"
-        fitted = [
+        return [
             self.client.fit(card, whole.form, uploaded=uploaded, prefix=prefix)
             for card in (whole.card, *whole.others)
         ]
-        cards = [one.card for one in fitted]
-        return whole.having(card=cards[0], others=tuple(cards[1:])), fitted[0].files
 
     async def _put(self, shown: Shown, receipt: Receipt | None, fingerprint: str) -> Receipt:
         """Posts or updates; `fingerprint` is what is shown then, '' if it is not all of it yet."""
@@ -209,6 +214,13 @@ def _forms(first: Form, receipt: Receipt | None) -> tuple[Form, ...]:
     """The forms to try: from the one that was taken last, since a refused one is refused again."""
     known = tuple(Form)
     return known[max(known.index(first), known.index(Form(receipt.form)) if receipt else 0) :]
+
+
+def _fitted(whole: Shown, each: list[Fitted]) -> Shown:
+    """The message with its cards as they fit."""
+    cards = [one.card for one in each]
+    shown: Shown = whole.having(card=cards[0], others=tuple(cards[1:]))
+    return shown
 
 
 def _mark(file: Attachment) -> str:

@@ -199,13 +199,16 @@ def fit(card: Card, *, uploaded: bool, small: bool = False, prefix: str = "") ->
     most = SMALL_BYTES if small else MOST_BYTES
     card = _without_edits(card) if small else card
 
+    last: list[tuple[Card, bool]] = []  # drawing is what costs, and the first try mostly is the last
+
     def holds(tried: Card) -> bool:
-        return bulk(tried, PREVIEW) <= _BULK and _within(_drawn(tried), most)
+        if not last or last[0][0] is not tried:
+            last[:] = [(tried, bulk(tried, PREVIEW) <= _BULK and _within(_drawn(tried), most))]
+        return last[0][1]
 
     done = fitted(card, lambda c: holds(c) or _files(c) > MOST_FILES, uploaded=uploaded, prefix=prefix)
     for step in (None, *_Keep):
-        if step is not None:
-            done = _gathered(card, step, uploaded, prefix)
+        done = done if step is None else _gathered(card, step, uploaded, prefix)
         if holds(done.card) and len(done.files) <= MOST_FILES:
             break
     return done

@@ -22,6 +22,7 @@ from bot.feishu.people import People
 from bot.frontdesk import held_verb
 from cards import compose, feishu, feishu_forms, spoken, wording
 from cards.model import Card, Verb
+from cards.people import Names
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ class Talk:
             self._resume_later(inquiry.task_id, press)
 
     async def _decide(self, click: Click, actor: Actor, inquiry: Inquiry) -> Told | str:
-        names = feishu_forms.form_names(self._card(inquiry, self.client.languages[0]))
+        names = feishu_forms.form_names(self._card(inquiry, self.client.languages[0], ()))
         fields = feishu_forms.fields_of(click.form, click.pressed.verb, names)
         approves = click.pressed.verb in (Verb.APPROVE, Verb.ALWAYS)
         if approves and inquiry.open and feishu_forms.says_more(inquiry, fields):
@@ -197,23 +198,28 @@ class Talk:
         if told.reply is None or told.reply.key not in ("reply.decided", "reply.voted"):
             return answer
         try:
-            current = await asyncio.to_thread(self.conversation.desk.store.inquiry, inquiry.id)
+            current, people = await asyncio.to_thread(self._current, inquiry.id)
         except TryLater:
             return answer
-        cards = [self._card(current, lang) for lang in self.client.languages]
+        cards = [self._card(current, lang, people) for lang in self.client.languages]
         fitted = [feishu.fit(card, uploaded=True) for card in cards]
         if not fitted[0].files:  # with files the courier has to see to them first
             answer["card"] = _raw(feishu.render(fitted[0].card, [one.card for one in fitted[1:]]))
         return answer
 
-    def _card(self, inquiry: Inquiry, lang: str) -> Card:
+    def _current(self, inquiry_id: str) -> tuple[Inquiry, Names]:
+        desk = self.conversation.desk
+        inquiry = desk.store.inquiry(inquiry_id)
+        return inquiry, desk.handler.approvers(inquiry, "feishu")
+
+    def _card(self, inquiry: Inquiry, lang: str, people: Names) -> Card:
         conversation = self.conversation
         return compose.inquiry_card(
             inquiry,
             lang=lang,
             zone=conversation.zone,
             now=conversation.clock(),
-            approver_names=conversation.desk.handler.approvers(inquiry, "feishu"),
+            approver_names=people,
         )
 
     def _resume_later(self, task_id: str, press: str) -> None:
