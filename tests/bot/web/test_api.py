@@ -50,6 +50,8 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "asked_by": MEI_JSON,
             "asked_at": AT,
             "rule": "Bash(*)",
+            "offer": "",
+            "offer_for": None,
             "agent_words": "Restarting.",
             "warnings": [],
             "approvers": ["anyone"],
@@ -105,6 +107,8 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "input": None,
             "answers": None,
             "scope": "once",
+            "rule": "",
+            "until": None,
         }
         approved = {
             **asked,
@@ -298,7 +302,7 @@ BAD: list[tuple[str, str, bytes | dict[str, Any] | None, int, dict[str, Any]]] =
         "/api/inquiries/i_9/decision",
         {"verdict": "approve", "scope": "forever"},
         422,
-        error("invalid", "Field scope cannot be 'forever'.", "Send one of: once, task."),
+        error("invalid", "Field scope cannot be 'forever'.", "Send one of: once, task, rule, until."),
     ),
     (
         "POST",
