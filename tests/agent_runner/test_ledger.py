@@ -49,6 +49,10 @@ class Shelf:
             clock=lambda: at(70),
         )
 
+    def keep(self, grant: Grant) -> None:
+        """Stores a grant with its task."""
+        self.store.transact(grant.task_id, lambda _: Changes(grants=(grant,)))
+
     def last(self) -> Entry:
         """What is on record last."""
         entries = self.store.audit_of("t_1")
@@ -131,9 +135,8 @@ def no(seconds: float, verdict: str = "reject", **changes: Any) -> Inquiry:
     words = {"reason": "no"} if verdict == "reject" else {"conditions": "later"}
     state = {"reject": "rejected", "change": "changed"}[verdict]
     decision = a_decision(verdict, at=at(seconds), **words)
-    return an_inquiry(**{"id": "i_9", "number": 19, "tool_use_id": "x", "state": state, **changes}).having(
-        decision=decision
-    )
+    about = {"id": "i_9", "number": 19, "tool_use_id": "x", "state": state, "decision": decision}
+    return an_inquiry(**{**about, **changes})
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_which_grant_by_rule_is_used(
     shelf = Shelf(fake_redis, *inquiries)
     shelf.store.create(a_task(id="t_0", number=230, state="running"), messages=[], notes=[])
     for grant in grants:
-        shelf.store.transact(grant.task_id, lambda _, grant=grant: Changes(grants=(grant,)))
+        shelf.keep(grant)
     found = run(shelf.ledger.grant_for(CALL, DIGEST, stopped_by))
     assert (found.id if found else None) == given
 
@@ -174,7 +177,7 @@ def test_which_grant_by_rule_is_used(
 def test_a_grant_that_is_revoked_in_this_moment_is_not_used(fake_redis: Redis) -> None:
     """Between finding it and the record of its use: it raises, so the gate says no."""
     shelf = Shelf(fake_redis)
-    shelf.store.transact("t_1", lambda _: Changes(grants=(RULED,)))
+    shelf.keep(RULED)
     grant = run(shelf.ledger.grant_for(CALL, DIGEST, "Bash(kubectl *)"))
     assert grant == RULED
     shelf.store.transact("t_1", lambda snap: granting.revoke(snap, "g12", LIN, at(65)))

@@ -246,14 +246,13 @@ def test_grants_that_are_over_leave_the_list(store: Store) -> None:
     """They are not shown from their end on, and forgotten by the index in time."""
     a_stored(store)
     ends = {"g12": at(3660), "g13": at(120), "g14": None}
-    for number, (name, until) in enumerate(ends.items(), 12):
-        grant = GIVEN.having(id=name, number=number, until=until, workspace="")
-        store.transact("t_1", lambda _, grant=grant: Changes(grants=(grant,)))
+    given = [GIVEN.having(id=name, number=int(name[1:]), until=ends[name], workspace="") for name in ends]
+    store.transact("t_1", lambda _: Changes(grants=tuple(given)))
     assert [grant.id for grant in store.grants(at(119))] == ["g12", "g13", "g14"]
     assert [grant.id for grant in store.grants(at(120))] == ["g12", "g14"]
     later = GIVEN.having(id="g15", number=15, at=at(400 * 86_400), until=at(401 * 86_400))
     store.transact("t_1", lambda _: Changes(grants=(later,)))
-    assert [m.decode() for m in store.client.zrange(store.keys.grants, 0, -1)] == ["t_1 g14", "t_1 g15"]
+    assert store.client.zrange(store.keys.grants, 0, -1) == [b"t_1 g14", b"t_1 g15"]
 
 
 def test_nothing_to_change_writes_nothing(store: Store) -> None:

@@ -696,7 +696,7 @@ def test_people_are_who_their_tokens_say() -> None:
 
 # --- approvals that outlive one call -----------------------------------------------------------
 
-OFFER = {"offer": "Bash(make restart:*)", "offer_for": "1h"}
+OFFER: dict[str, Any] = {"offer": "Bash(make restart:*)", "offer_for": "1h"}
 
 
 def test_a_rule_is_approved_listed_and_revoked(desk: WebDesk) -> None:
