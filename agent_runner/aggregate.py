@@ -25,6 +25,13 @@ class Snapshot:
                 return inquiry
         raise NotFound(f"There is no request {inquiry_id} in this task.")
 
+    def grant(self, grant_id: str) -> Grant:
+        """The grant of that id; raises `NotFound`."""
+        for grant in self.grants:
+            if grant.id and grant.id == grant_id:
+                return grant
+        raise NotFound(f"There is no grant {grant_id}.", hint="`countersign grants list` shows them.")
+
     @property
     def batch(self) -> tuple[Inquiry, ...]:
         """The inquiries the task waits for, or that the queued turn resumes."""
@@ -38,7 +45,10 @@ class Snapshot:
             new.pop(i.id).having(revision=i.revision + 1) if i.id in new else i for i in self.inquiries
         )
         added = tuple(i.having(revision=1) for i in new.values())
-        return Snapshot(task, kept + added, self.grants + changes.grants)
+        fresh = {g.id: g for g in changes.grants if g.id}
+        grants = tuple(fresh.pop(g.id, g) for g in self.grants)
+        given = tuple(g for g in changes.grants if not g.id or g.id in fresh)
+        return Snapshot(task, kept + added, grants + given)
 
 
 @dataclass(frozen=True)

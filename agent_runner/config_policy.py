@@ -11,11 +11,11 @@ from typing import Any
 
 from agent_runner.config_checks import PLATFORMS, is_user
 from agent_runner.config_report import Add, Table, suggest, table, texts
-from agent_runner.durations import parse_duration
+from agent_runner.durations import format_duration, parse_duration
 from agent_runner.errors import FixConfiguration
 from agent_runner.matching import never_allows, speaks_of
 from agent_runner.people import People, members, possible
-from agent_runner.policy import ALWAYS_ASKED
+from agent_runner.policy import ALWAYS_ASKED, GRANT_LONGEST
 from agent_runner.rules import Rule, parse
 from agent_runner.toml_lines import Key
 
@@ -27,6 +27,7 @@ def check_policy(raw: Table, people: People, add: Add) -> None:
     """Adds every mistake in the rules and routes."""
     policy = table(raw, "policy")
     _rules(policy, add)
+    _grant_for(policy, add)
     for key, route in _routes(policy):
         _route(route, key, people, add)
 
@@ -63,6 +64,16 @@ def _rules(policy: Table, add: Add) -> None:
     hook = policy.get("needs_approval")
     if isinstance(hook, str) and not _HOOK.fullmatch(hook):
         add(("policy", "needs_approval"), f'"{hook}" names no function; write "module:function"')
+
+
+def _grant_for(policy: Table, add: Add) -> None:
+    try:
+        too_long = parse_duration(policy.get("grant_for", "8h")) > GRANT_LONGEST
+    except ValueError:
+        return
+    if too_long:
+        longest = format_duration(GRANT_LONGEST)
+        add(("policy", "grant_for"), f"is longer than {longest}; write what holds for longer under allow")
 
 
 def _rule(text: str, key: Key, add: Add) -> Rule | None:

@@ -58,8 +58,8 @@ class Ledger(Protocol):
     async def find(self, tool_use_id: str, call_digest: str) -> Inquiry | None:
         """The inquiry in which people decide or decided about this call."""
 
-    async def grant_for(self, call_digest: str) -> Grant | None:
-        """A standing approval of exactly this call for this task."""
+    async def grant_for(self, call: DeferredCall, call_digest: str, stopped_by: str) -> Grant | None:
+        """A standing approval that covers this call, which the policy rule `stopped_by` stopped."""
 
     async def refusal(self, inquiry: Inquiry) -> str:
         """Why a decided call may not run any more ('' if it may): approver, age, policy."""
@@ -195,7 +195,7 @@ class Gate:
             return Ruling("deny", briefs.denied_by_rule(judgement.rule))
         if judgement.effect == "allow":
             return Ruling("allow")
-        grant = await self._ledger.grant_for(call_digest)
+        grant = await self._ledger.grant_for(call, call_digest, judgement.rule)
         if grant is not None:
             await self._ledger.use_grant(grant, call)
             return Ruling("allow")

@@ -18,6 +18,7 @@ class Keys:
         self.tasks = f"{prefix}tasks"
         self.inquiries = f"{prefix}inquiries"
         self.audit = f"{prefix}audit"
+        self.grants = f"{prefix}grants"
         self.tokens = f"{prefix}tokens"
 
     def counter(self, name: str) -> str:
@@ -43,6 +44,10 @@ class Keys:
     def inquiries_in(self, state: InquiryState) -> str:
         """Index of the inquiries in a state, scored by number."""
         return f"{self.inquiries}:{state}"
+
+    def grants_in(self, workspace: str) -> str:
+        """The grants that hold in a whole workspace, by id."""
+        return f"{self.grants}:{workspace}"
 
     def place(self, place: Place) -> str:
         """Which task lives in a thread."""

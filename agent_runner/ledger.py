@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
-from agent_runner import lifecycle
+from agent_runner import granting, lifecycle
 from agent_runner.audit import Event, Note
-from agent_runner.model import DeferredCall, Execution, Grant, Inquiry
+from agent_runner.digest import digest
+from agent_runner.model import DeferredCall, Execution, Grant, Inquiry, Verdict
 from agent_runner.store import Changes, Modifier, Snapshot, Store
 
 Refusal = Callable[[Inquiry], str]
+Covers = Callable[[Grant, DeferredCall, str], bool]
+"""Whether a grant by rule holds for a call that this policy rule stopped (see `grants.holds`)."""
 
 
 class StoreLedger:
     """The ledger of one task, fenced by the lease of the turn that uses it (see `gate.Ledger`)."""
 
     def __init__(
-        self, store: Store, task_id: str, lease: str, *, refusal: Refusal, clock: Callable[[], datetime]
+        self,
+        store: Store,
+        task_id: str,
+        lease: str,
+        *,
+        refusal: Refusal,
+        covers: Covers,
+        clock: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._task_id = task_id
         self._lease = lease
         self._refusal = refusal
+        self._covers = covers
         self._clock = clock
 
     async def find(self, tool_use_id: str, call_digest: str) -> Inquiry | None:
@@ -38,11 +49,22 @@ class StoreLedger:
                 return inquiry
         return None
 
-    async def grant_for(self, call_digest: str) -> Grant | None:
-        """The standing approval of exactly this call for this task, while whoever gave it still may."""
+    async def grant_for(self, call: DeferredCall, call_digest: str, stopped_by: str) -> Grant | None:
+        """The standing approval of exactly this call or by rule, while whoever gave it still may.
+
+        A refusal of this very call in this task wins over every grant that is older.
+        """
         snap = await self._snapshot()
-        for grant in snap.grants:
-            if grant.digest == call_digest and not self._refusal(snap.inquiry(grant.inquiry_id)):
+        shared = await asyncio.to_thread(self._store.grants_in, snap.task.workspace)
+        refused = max((_refused_at(i) for i in snap.inquiries if i.digest == call_digest), default=_NEVER)
+        for grant in (*snap.grants, *(g for g in shared if g.task_id != self._task_id)):
+            if grant.revoked or grant.at <= refused:
+                continue
+            if grant.rule:
+                holds = self._covers(grant, call, stopped_by)
+            else:
+                holds = grant.digest == call_digest and not self._refusal(snap.inquiry(grant.inquiry_id))
+            if holds:
                 return grant
         return None
 
@@ -57,10 +79,12 @@ class StoreLedger:
 
     async def use_grant(self, grant: Grant, call: DeferredCall) -> None:
         """Puts the use of a grant on record, before the call may run."""
-        by = grant.by.model_dump()
-        await self._remark(
-            Event.GRANT_USED, call, digest=grant.digest, granted_by=by, inquiry=grant.inquiry_id
-        )
+        about: dict[str, object] = {"granted_by": grant.by.model_dump(), "inquiry": grant.inquiry_id}
+        if grant.rule:
+            about |= {"grant": grant.id, "rule": grant.rule, "workspace": grant.workspace}
+        ran = digest(call.tool_name, call.tool_input)
+        note = self._note(Event.GRANT_USED, call, about, digest=ran)
+        await self._transact(lambda snap: granting.use_grant(snap, grant, note))
 
     async def denied(self, call: DeferredCall, rule: str) -> None:
         """Puts on record that the policy forbade a call."""
@@ -82,10 +106,20 @@ class StoreLedger:
 
         await self._transact(modify)
 
-    async def _remark(
-        self, event: Event, call: DeferredCall, *, digest: str = "", words: str = "", **details: object
-    ) -> None:
-        note = Note(
+    async def _remark(self, event: Event, call: DeferredCall, *, words: str = "", **details: object) -> None:
+        note = self._note(event, call, details, words=words)
+        await self._transact(lambda snap: lifecycle.remark(snap, note))
+
+    def _note(
+        self,
+        event: Event,
+        call: DeferredCall,
+        details: Mapping[str, object],
+        *,
+        digest: str = "",
+        words: str = "",
+    ) -> Note:
+        return Note(
             event=event,
             at=self._clock(),
             task_id=self._task_id,
@@ -93,10 +127,19 @@ class StoreLedger:
             words=words,
             details={"tool_name": call.tool_name, "tool_input": call.tool_input, **details},
         )
-        await self._transact(lambda snap: lifecycle.remark(snap, note))
 
     async def _snapshot(self) -> Snapshot:
         return await asyncio.to_thread(self._store.snapshot, self._task_id)
 
     async def _transact(self, modify: Modifier) -> None:
         await asyncio.to_thread(self._store.transact, self._task_id, modify, lease=self._lease)
+
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def _refused_at(inquiry: Inquiry) -> datetime:
+    """When people last said that this call may not run as it stands."""
+    decision = inquiry.decision
+    no = decision is not None and decision.verdict in (Verdict.REJECT, Verdict.CHANGE)
+    return decision.at if decision is not None and no else _NEVER

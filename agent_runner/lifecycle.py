@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from agent_runner import briefs, notes
+from agent_runner import briefs, granting, notes
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note
 from agent_runner.errors import AlreadyDecided, Expired, WrongState
@@ -20,7 +20,6 @@ from agent_runner.model import (
     Execution,
     Failure,
     FollowUp,
-    Grant,
     Inquiry,
     InquiryState,
     Kind,
@@ -29,7 +28,6 @@ from agent_runner.model import (
     OutcomeKind,
     Role,
     Run,
-    Scope,
     Task,
     TaskState,
     Usage,
@@ -138,12 +136,9 @@ def decide(
     if decision.answers is not None:
         details["answers"] = decision.answers
     note = notes.of_inquiry(Event.DECIDED, closed, now, decision.by, words, **details)
-    grants: tuple[Grant, ...] = ()
-    if decision.scope is Scope.TASK and closed.state is InquiryState.APPROVED:
-        grants = (
-            Grant(task_id=closed.task_id, digest=closed.digest, inquiry_id=closed.id, by=decision.by, at=now),
-        )
-    return _settled(snap, Changes(inquiries=(closed,), notes=(note,), grants=grants, answer=closed), now)
+    grants = granting.given(closed, decision, now)
+    told = (note, *(notes.of_grant(Event.GRANT_GIVEN, g, now, decision.by) for g in grants if g.rule))
+    return _settled(snap, Changes(inquiries=(closed,), notes=told, grants=grants, answer=closed), now)
 
 
 def still_open(inquiry: Inquiry, now: datetime) -> Inquiry:

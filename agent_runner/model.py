@@ -6,13 +6,14 @@ agent process; an *inquiry* is one thing a person must decide; a *decision* is w
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from agent_runner.digest import SHORT
+from agent_runner.durations import Duration
 
 
 class Value(BaseModel):
@@ -106,10 +107,15 @@ class Verdict(StrEnum):
 
 
 class Scope(StrEnum):
-    """How far an approval reaches: this call, or this exact call for the rest of the task."""
+    """How far an approval reaches. `once`: this call; `task`: exactly this call, for this task.
+
+    `rule`: what the offered rule covers, for this task; `until`: that, in this workspace, until a time.
+    """
 
     ONCE = "once"
     TASK = "task"
+    RULE = "rule"
+    UNTIL = "until"
 
 
 class Usage(Value):
@@ -200,6 +206,10 @@ class Decision(Value):
     input: dict[str, Any] | None = None
     answers: dict[str, str] | None = None
     scope: Scope = Scope.ONCE
+    rule: str = ""
+    """With the scopes `rule` and `until`: what was approved beside this call, as it was spelled out."""
+    until: AwareDatetime | None = None
+    """When that ends."""
 
 
 class Vote(Value):
@@ -250,6 +260,10 @@ class Inquiry(Value):
     asked_at: AwareDatetime
     rule: str
     """The policy rule that stopped the call, as written: `Bash(kubectl *)`; or `nothing matched`."""
+    offer: str = ""
+    """The rule that can be approved together with this call (see `grants.rule_for`); '' for none."""
+    offer_for: Duration | None = None
+    """How long that rule would then hold in the workspace."""
     agent_words: str = ""
     """What the agent wrote just before the call. Its words, not ours: always labelled."""
     before: str | None = None
@@ -297,14 +311,42 @@ class Inquiry(Value):
         return self.tool_input
 
 
-class Grant(Value):
-    """An approval that outlives one call: this exact call (by digest) for this task."""
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""How far the clocks of two machines may be apart before a time counts as lying in the future."""
 
+
+class Grant(Value):
+    """An approval that outlives one call: for the call of this digest, or for what a rule covers.
+
+    It holds in the task that it was given in; with a `workspace`, in every task there.
+    """
+
+    id: str = ""
+    """`g12` was given with request #12: one decision, one grant."""
     task_id: str
     digest: str
     inquiry_id: str
+    number: int = 0
+    """Of that request."""
     by: Actor
     at: AwareDatetime
+    rule: str = ""
+    """What it covers, in the syntax of the policy; '' for exactly the call of this digest."""
+    stopped_by: str = ""
+    """The policy rule that stopped that call. What another rule stops is not what was granted."""
+    workspace: str = ""
+    until: AwareDatetime | None = None
+    revoked_by: Actor | None = None
+    revoked_at: AwareDatetime | None = None
+
+    @property
+    def revoked(self) -> bool:
+        """Whether somebody took it back."""
+        return self.revoked_at is not None
+
+    def in_time(self, now: datetime) -> bool:
+        """Whether it has not ended; a clock that is off by more than minutes is no reason to believe it."""
+        return self.at - CLOCKS_DIFFER <= now and (self.until is None or now < self.until)
 
 
 class Role(StrEnum):

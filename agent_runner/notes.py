@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from agent_runner.audit import Event, Note
-from agent_runner.model import Actor, Inquiry, Task
+from agent_runner.model import Actor, Grant, Inquiry, Task
 
 
 def of_task(
@@ -37,6 +37,20 @@ def of_inquiry(
         digest=inquiry.digest,
         words=words,
         details=about,
+    )
+
+
+def of_grant(event: Event, grant: Grant, now: datetime, actor: Actor) -> Note:
+    """A grant that was given or taken back: what it covers, where, and until when."""
+    about = grant.model_dump(mode="json", include={"id", "number", "rule", "workspace", "until"})
+    return Note(
+        event=event,
+        at=now,
+        task_id=grant.task_id,
+        inquiry_id=grant.inquiry_id,
+        actor=actor,
+        digest=grant.digest,
+        details={"grant": about.pop("id"), **about},
     )
 
 

@@ -44,6 +44,10 @@ SESSION_INTERNAL = frozenset(
 with fewer rights, and subagents, whose own calls are judged one by one. Allowed unless a rule
 says otherwise."""
 
+GRANT_LONGEST = timedelta(days=30)
+"""Longest time for which a rule can be approved in a workspace; what should hold longer belongs in
+the policy's own file."""
+
 NOTHING_MATCHED = "nothing matched"
 
 
@@ -103,6 +107,8 @@ class Policy(Value):
     default_route: Route = Route()
     approval_valid_for: Duration = timedelta(hours=12)
     """How old a decision may be when its call runs."""
+    grant_for: Duration = timedelta(hours=8)
+    """How long a rule holds in a workspace for which somebody approves it; at most `GRANT_LONGEST`."""
 
     @classmethod
     def default(cls) -> Policy:

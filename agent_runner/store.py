@@ -13,7 +13,7 @@ import functools
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 
 from redis import Redis
@@ -39,6 +39,9 @@ ATTEMPTS = 50
 
 TXN_SECONDS = 120
 """How long a transaction's mark is kept to tell a lost reply from a lost write."""
+
+GRANTS_KEPT = timedelta(days=366)
+"""How long a grant is kept in the indexes at most: no duration of a configuration is longer."""
 
 CHANGES_KEPT = 10_000
 """Length of the change feed; a reader that falls behind further reads the state again."""
@@ -199,7 +202,7 @@ class Store:
         for message in changes.messages:
             pipe.rpush(keys.part(task.id, "messages"), encode(message))
         for grant in changes.grants:
-            pipe.rpush(keys.part(task.id, "grants"), encode(grant))
+            self._write_grant(pipe, before, grant)
         for note in changes.notes:
             last = audit.seal(note.having(policy_version=self.policy_version), last)
             pipe.rpush(keys.part(task.id, "audit"), encode(last))
@@ -244,6 +247,26 @@ class Store:
             pipe.zadd(keys.expiry, {inquiry.id: inquiry.expires_at.timestamp()})
         else:
             pipe.zrem(keys.expiry, inquiry.id)
+
+    def _write_grant(self, pipe: Pipeline, before: Snapshot, grant: Grant) -> None:
+        """A grant in its task's list, in the index by its end, and with its workspace if it holds there."""
+        keys, known = self.keys, [old.id for old in before.grants]
+        mine, member = keys.part(grant.task_id, "grants"), f"{grant.task_id} {grant.id}"
+        if grant.id and grant.id in known:
+            pipe.lset(mine, known.index(grant.id), encode(grant))  # type: ignore[arg-type]  # takes bytes too
+        else:
+            pipe.rpush(mine, encode(grant))
+        shared = keys.grants_in(grant.workspace)
+        if grant.revoked:
+            pipe.zrem(keys.grants, member)
+            if grant.workspace:
+                pipe.hdel(shared, grant.id)
+            return
+        pipe.zremrangebyscore(keys.grants, "-inf", (grant.at - GRANTS_KEPT).timestamp())
+        pipe.zadd(keys.grants, {member: (grant.until or grant.at + GRANTS_KEPT).timestamp()})
+        if grant.workspace:
+            pipe.hset(shared, grant.id, encode(grant))
+            pipe.expire(shared, GRANTS_KEPT)
 
     # --- reading -------------------------------------------------------------------------
 
@@ -350,6 +373,22 @@ class Store:
     def _many(self, kind: type[V], keys: list[str]) -> tuple[V, ...]:
         found = self.client.mget(keys) if keys else []
         return tuple(decode(kind, raw) for raw in found if raw is not None)
+
+    @answering
+    def grants(self, now: datetime) -> tuple[Grant, ...]:
+        """All grants that are neither revoked nor over, oldest request first."""
+        found: list[Grant] = []
+        members = [_text(m) for m in self.client.zrangebyscore(self.keys.grants, now.timestamp(), "+inf")]
+        for task_id in dict.fromkeys(member.partition(" ")[0] for member in members):
+            raw = self.client.lrange(self.keys.part(task_id, "grants"), 0, -1)
+            found += (g for g in (decode(Grant, item) for item in raw) if not g.revoked and g.in_time(now))
+        return tuple(sorted(found, key=lambda grant: grant.number))
+
+    @answering
+    def grants_in(self, workspace: str) -> tuple[Grant, ...]:
+        """The grants that hold in a whole workspace and were not revoked; some may be over."""
+        raw = self.client.hvals(self.keys.grants_in(workspace))
+        return tuple(sorted((decode(Grant, item) for item in raw), key=lambda grant: grant.number))
 
     @answering
     def due(self, now: datetime) -> tuple[str, ...]:

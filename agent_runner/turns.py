@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent_runner import bash_reader, engine, lifecycle, policy
+from agent_runner import bash_reader, engine, grants, lifecycle, policy
 from agent_runner.config import Config
 from agent_runner.digest import digest
 from agent_runner.engine_setup import BUNDLED_CLI, TurnSpec
@@ -21,7 +21,9 @@ from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
 from agent_runner.leases import my_lease
 from agent_runner.ledger import StoreLedger
 from agent_runner.model import (
+    DeferredCall,
     Failure,
+    Grant,
     Inquiry,
     Kind,
     Outcome,
@@ -142,7 +144,20 @@ class TurnRunner:
             )
             return refused.text if refused else ""
 
-        ledger = StoreLedger(self.store, task.id, lease.token, refusal=refusal, clock=self.clock)
+        def covers(grant: Grant, call: DeferredCall, stopped_by: str) -> bool:
+            return grants.holds(
+                config.policy,
+                grant,
+                _call(task, call.tool_name, call.tool_input, None),
+                stopped_by=stopped_by,
+                asked_by=task.asked_by,
+                people=policy.joined(config.people, self.registers.groups(config.group_keepers)),
+                now=self.clock(),
+            )
+
+        ledger = StoreLedger(
+            self.store, task.id, lease.token, refusal=refusal, covers=covers, clock=self.clock
+        )
         watch.ledger = ledger
         return ledger
 
@@ -174,7 +189,9 @@ class TurnRunner:
         if outcome.deferred is None:
             return ()
         call, task, config, now = outcome.deferred, snap.task, self.runtime.config, self.clock()
-        route = policy.route(config.policy, _call(task, call.tool_name, call.tool_input, None))
+        asked = _call(task, call.tool_name, call.tool_input, None)
+        route = policy.route(config.policy, asked)
+        offer = grants.rule_for(asked) if route.quorum == 1 else ""
         inquiry = Inquiry(
             id=f"i_{secrets.token_hex(8)}",
             number=self.store.next_number("inquiry"),
@@ -190,6 +207,8 @@ class TurnRunner:
             asked_by=task.asked_by,
             asked_at=now,
             rule=rule,
+            offer=offer,
+            offer_for=config.policy.grant_for if offer else None,
             agent_words=words,
             before=_before(task.cwd, call.tool_name, call.tool_input),
             approvers=route.approvers,

@@ -54,7 +54,18 @@ class Checks:
             input=command.input if command.verdict is Verdict.CHANGE else None,
             answers=answers,
             scope=command.scope,
+            rule=inquiry.offer if command.scope in _RULED else "",
+            until=self._until(inquiry, command.scope, now),
         )
+
+    def _until(self, inquiry: Inquiry, scope: Scope, now: datetime) -> datetime | None:
+        """When what is approved with this call ends; never later than it was spelled out."""
+        rules = self.config.policy
+        if scope is Scope.RULE:
+            return now + rules.approval_valid_for
+        if scope is Scope.UNTIL and inquiry.offer_for is not None:
+            return now + min(inquiry.offer_for, rules.grant_for)
+        return None
 
     def _check_approve(self, inquiry: Inquiry, command: Chose) -> None:
         if inquiry.kind is Kind.QUESTION:
@@ -65,6 +76,11 @@ class Checks:
             raise FixInput(
                 "Only a tool call that one person can approve may be approved for more than once.",
                 hint="Leave out scope.",
+            )
+        if command.scope in _RULED and not (inquiry.offer and inquiry.offer_for):
+            raise FixInput(
+                "There is no rule for this call that could be approved.",
+                hint='Leave out scope, or send "task" for exactly this call.',
             )
 
     def _check_change(self, inquiry: Inquiry, command: Chose) -> None:
@@ -148,6 +164,7 @@ class Checks:
             raise FixInput(f"Not asked: {'; '.join(unknown)}", hint=f"The questions are: {'; '.join(asked)}")
 
 
+_RULED = (Scope.RULE, Scope.UNTIL)
 _CHECKS: dict[Verdict, Callable[[Checks, Inquiry, Chose], None]] = {
     Verdict.APPROVE: Checks._check_approve,
     Verdict.CHANGE: Checks._check_change,

@@ -212,6 +212,36 @@ def decide(
         sys.exit(Terminal(_address(state_dir, url, token)).decide(request, " ".join(answer)))
 
 
+@main.group()
+def grants() -> None:
+    """Approvals that outlive one call."""
+
+
+@grants.command("list")
+@click.option("--state-dir", type=click.Path(path_type=Path), default=DEFAULT_STATE, show_default=True)
+@click.option("--url", default=None, help="Address of a bot elsewhere.")
+@click.option("--token", default=None, envvar="COUNTERSIGN_TOKEN", help="Your token there.")
+def grants_list(state_dir: Path, url: str | None, token: str | None) -> None:
+    """Those that hold now: id, what is covered, where, until when, by whom."""
+    from bot.terminal import Terminal
+
+    with _plainly():
+        sys.exit(Terminal(_address(state_dir, url, token)).grants())
+
+
+@grants.command("revoke")
+@click.argument("grant")
+@click.option("--state-dir", type=click.Path(path_type=Path), default=DEFAULT_STATE, show_default=True)
+@click.option("--url", default=None, help="Address of a bot elsewhere.")
+@click.option("--token", default=None, envvar="COUNTERSIGN_TOKEN", help="Your token there.")
+def grants_revoke(grant: str, state_dir: Path, url: str | None, token: str | None) -> None:
+    """Take GRANT back (`g12`): from the next call on, people are asked again."""
+    from bot.terminal import Terminal
+
+    with _plainly():
+        sys.exit(Terminal(_address(state_dir, url, token)).revoke(grant))
+
+
 def _address(state_dir: Path, url: str | None, token: str | None) -> Any:
     from bot.address import Address, known_address
 

@@ -102,6 +102,13 @@ class Retried(Value):
     task_id: str
 
 
+class Revoked(Value):
+    """Somebody takes back an approval that outlives one call, by its id (`g12`)."""
+
+    actor: Actor
+    grant_id: str
+
+
 class AskedAgain(Value):
     """Somebody wants an expired request to be asked once more."""
 

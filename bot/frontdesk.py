@@ -22,7 +22,7 @@ from agent_runner.store import Store
 from bot.commands import Ask, AskedAgain, Chose, Heard, Pressed, Retried, Said, Stopped
 from bot.handle import OVERHEARD, Handler, Reply, decided
 from cards import replies, spoken, wording
-from cards.model import Verb
+from cards.model import APPROVES, Verb
 
 DAY = 86_400
 """Seconds for which a message that comes again is known: Slack and Feishu re-deliver for hours."""
@@ -287,7 +287,7 @@ class FrontDesk:
         """Whether this person approved just now, and the same press came again."""
         decision = inquiry.decision
         return (
-            pressed.verb in (Verb.APPROVE, Verb.ALWAYS)
+            pressed.verb in APPROVES
             and decision is not None
             and decision.verdict is Verdict.APPROVE
             and policy.same_person(decision.by, pressed.actor, self.handler.people())

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agent_runner import lifecycle, policy
+from agent_runner import granting, lifecycle, policy
 from agent_runner.audit import Event, Note
 from agent_runner.config import Config, Workspace
-from agent_runner.errors import CountersignError, FixInput, GuestsMayNot, NotAllowed
+from agent_runner.errors import CountersignError, FixInput, GuestsMayNot, NotAllowed, NotFound
 from agent_runner.model import (
     Actor,
+    Grant,
     Inquiry,
     Message,
     Place,
@@ -31,7 +32,7 @@ from agent_runner.model import (
 )
 from agent_runner.store import Changes, Snapshot, Store
 from bot.checks import Checks
-from bot.commands import Ask, AskedAgain, Chose, Retried, Said, Stopped
+from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
 from cards import replies, wording
 
 
@@ -207,6 +208,49 @@ class Handler:
             if votes == inquiry.votes and not decided:
                 return Changes()  # the same person, the same word again (B07)
         return lifecycle.decide(snap, inquiry.id, decision, votes=votes, decided=decided, now=now)
+
+    # --- approvals that outlive one call ---------------------------------------------------
+
+    def grants(self) -> tuple[Grant, ...]:
+        """Those that hold now, by the number of their request."""
+        now, valid = self.clock(), self.config.policy.approval_valid_for
+        return tuple(g for g in self.store.grants(now) if g.rule or now - g.at <= valid)
+
+    def revoke(self, command: Revoked) -> Grant:
+        """Takes a grant back, from the next call on; raises `NotFound`, `NotAllowed` or `WrongState`."""
+        now = self.clock()
+        known = next((g for g in self.store.grants(now) if g.id == command.grant_id), None)
+        if known is None:
+            raise NotFound(
+                f"There is no grant {command.grant_id} that holds.",
+                hint="`countersign grants list` shows those that do.",
+            )
+        _, revoked = self.store.transact(
+            known.task_id, lambda snap: self._revoke(snap, known.id, self.known(command.actor), now)
+        )
+        result: Grant = revoked
+        return result
+
+    def _revoke(self, snap: Snapshot, grant_id: str, actor: Actor, now: datetime) -> Changes:
+        grant = snap.grant(grant_id)
+        if not self.may_revoke(grant, snap.inquiry(grant.inquiry_id), actor):
+            raise NotAllowed(
+                f"{actor.name} may not revoke grant {grant_id}.",
+                hint=f"{grant.by.name} can, who gave it, and everybody who may decide on the request.",
+            )
+        return granting.revoke(snap, grant_id, actor, now)
+
+    def may_revoke(self, grant: Grant, inquiry: Inquiry, actor: Actor) -> bool:
+        """Whether this person gave it, or could decide on the request with which it was given."""
+        if policy.same_person(grant.by, actor, self.people()):
+            return True
+        try:
+            self.check_may_decide(inquiry, actor)
+        except NotAllowed:
+            return False
+        return True
+
+    # --- who is who ------------------------------------------------------------------------
 
     def people(self) -> policy.People:
         """[people] with the groups that platforms keep, as they were read last."""

@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from typing import Any
+from urllib.parse import quote
 
 import click
 import httpx
 
 from agent_runner.errors import CountersignError, FixConfiguration, TryLater
 from bot.address import Address
+from cards import visible
 
 LOOK_EVERY = 0.4
 """Seconds between two looks at the thread."""
@@ -57,6 +59,25 @@ class Terminal:
             {"text": f"#{inquiry['number']} {answer}"},
         )
         click.echo(reply["text"])
+        return DONE
+
+    def grants(self) -> int:
+        """Prints the approvals that outlive one call, one a line."""
+        found = self._call("GET", "/api/grants", None)["items"]
+        for grant in found:
+            where = f"in {grant['workspace']}" if grant["workspace"] else f"in task {grant['task_id']}"
+            what = visible.inline(grant["rule"]) or f"exactly the call of request #{grant['number']}"
+            until = f", until {grant['until']}" if grant["until"] else ""
+            click.echo(f"{grant['id']}  {what}  {where}{until}, by {visible.inline(grant['by']['name'])}")
+        if not found:
+            click.echo("No approval outlives its call.", err=True)
+        return DONE
+
+    def revoke(self, grant: str) -> int:
+        """Takes one back, by its id or the number of its request."""
+        wanted = grant if grant.startswith("g") else f"g{grant.lstrip('#')}"
+        revoked = self._call("POST", f"/api/grants/{quote(wanted, safe='')}/revoke", None)
+        click.echo(f"{revoked['id']} is revoked.")
         return DONE
 
     def _find(self, request: str) -> dict[str, Any]:

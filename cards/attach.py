@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from agent_runner.model import Value
 from cards import wording
 from cards.model import (
+    APPROVES,
     Actions,
     Attachment,
     Card,
@@ -25,7 +26,7 @@ from cards.model import (
     Verb,
 )
 
-_NEEDS_THE_TEXT = (Verb.APPROVE, Verb.CHANGE, Verb.ALWAYS, Verb.ANSWER)
+_NEEDS_THE_TEXT = (*APPROVES, Verb.CHANGE, Verb.ANSWER)
 _SIGN = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
 _WORD_SIGNS = {Op.SAME: ("", ""), Op.ADDED: ("{+", "+}"), Op.REMOVED: ("[-", "-]"), Op.GAP: ("", "")}
 BEGINNING = 300

@@ -27,7 +27,8 @@ def verbs(inquiry: Inquiry) -> tuple[Verb, ...]:
     """What may be done with it in its state, in the order in which it is offered.
 
     `always` is a grant for one exact call, so there is none for a plan, for a step described in
-    words, or where one person's word is not enough.
+    words, or where one person's word is not enough. Those by rule are only there if the request
+    offers a rule.
     """
     if inquiry.state is InquiryState.EXPIRED:
         return (Verb.ASK_AGAIN,)
@@ -36,7 +37,10 @@ def verbs(inquiry: Inquiry) -> tuple[Verb, ...]:
     if inquiry.kind is Kind.QUESTION:
         return (Verb.ANSWER,) if questions(inquiry.tool_input) else ()
     offered = (Verb.APPROVE, Verb.CHANGE, Verb.REJECT)
-    return (*offered, Verb.ALWAYS) if is_call(inquiry) and inquiry.quorum == 1 else offered
+    if not is_call(inquiry) or inquiry.quorum != 1:
+        return offered
+    ruled = (Verb.ALWAYS_RULE,) if inquiry.offer else ()
+    return (*offered, Verb.ALWAYS, *ruled, *((Verb.ALWAYS_UNTIL,) if ruled and inquiry.offer_for else ()))
 
 
 def is_call(inquiry: Inquiry) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from agent_runner.model import Inquiry, Kind, Progress, Task, Verdict
-from cards import call, choices, diffs, outcomes, wording
+from cards import call, choices, diffs, outcomes, visible, wording
 from cards.attach import Fitted, attached, fitted
 from cards.choices import Field, editable_fields, edited_input
 from cards.jobs import result_card, status_card
@@ -179,13 +179,27 @@ def button(verb: Verb, inquiry: Inquiry, lang: str) -> Button:
     inputs = _inputs(verb, inquiry, lang)
     return Button(
         verb=verb,
-        label=wording.text(lang, f"button.{verb}"),
+        label=_label(verb, inquiry, lang),
         revision=inquiry.revision,
         inquiry_id=inquiry.id,
         style=_STYLES.get(verb, Style.PLAIN),
         inputs=inputs,
         submit=wording.text(lang, f"submit.{verb}") if inputs else "",
     )
+
+
+def _label(verb: Verb, inquiry: Inquiry, lang: str) -> str:
+    """What the button says; where it reaches further by a rule, all that it covers."""
+    return wording.text(lang, f"button.{verb}", **_reach(inquiry, lang))
+
+
+def _reach(inquiry: Inquiry, lang: str) -> dict[str, str]:
+    """How far the offered rule can be approved, in words. The rule holds a text of the agent's."""
+    return {
+        "rule": visible.inline(inquiry.offer),
+        "workspace": visible.inline(inquiry.workspace),
+        "duration": wording.duration(lang, inquiry.offer_for) if inquiry.offer_for else "",
+    }
 
 
 def _inputs(verb: Verb, inquiry: Inquiry, lang: str) -> tuple[Input, ...]:
@@ -226,7 +240,10 @@ def _ways_to_answer(inquiry: Inquiry, lang: str, position: tuple[int, int] | Non
 def _typed(inquiry: Inquiry, offered: Sequence[Verb], lang: str) -> str:
     if Verb.ANSWER in offered:
         return typed_answer(inquiry, lang)
-    return wording.text(lang, "typed.approval" if Verb.ALWAYS in offered else "typed.plan")
+    known = "typed.approval" if Verb.ALWAYS in offered else "typed.plan"
+    more = [verb for verb in (Verb.ALWAYS_RULE, Verb.ALWAYS_UNTIL) if verb in offered]
+    keys = [known, *(f"typed.{verb}" for verb in more)]
+    return "   ".join(wording.text(lang, key, **_reach(inquiry, lang)) for key in keys)
 
 
 def typed_answer(inquiry: Inquiry, lang: str) -> str:

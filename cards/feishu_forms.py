@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from agent_runner.model import Inquiry
 from cards import choices, replies, text, visible, wording
 from cards.feishu_text import Component, clipped, div, plain
-from cards.model import Actions, Button, Card, Input, Option, Question, Questions, Style, Verb
+from cards.model import FURTHER, Actions, Button, Card, Input, Option, Question, Questions, Style, Verb
 
 WORDS = "words"
 LONGEST = 1_000
@@ -26,11 +26,13 @@ MOST_BYTES = 6_000
 _LONGEST_NAME = 60
 _LONGEST_OPTION = 100
 """Characters of an option in its list; the whole label stands above it."""
+_LONGEST_BUTTON = 100
+"""Characters of a button's text (button component)."""
 _OTHER = "other"
 _TYPES = {Style.PRIMARY: "primary", Style.DANGER: "danger", Style.PLAIN: "default"}
 _IN_FORM = (Verb.APPROVE, Verb.CHANGE, Verb.REJECT)
 _SUBMITS = (*_IN_FORM, Verb.ANSWER)
-_CONFIRMED = (Verb.ALWAYS, Verb.STOP)
+_CONFIRMED = (*FURTHER, Verb.STOP)
 _IDS = {"inquiry": "inquiry_id", "task": "task_id", "held": "held_id"}
 _LONGEST_ID = 200
 _FIELD = re.compile(r"([aof])(0|[1-9][0-9]{0,3})")
@@ -147,7 +149,9 @@ def _edits(button: Button) -> Iterator[tuple[str, Input, str]]:
 def actions(element: Actions, lang: str) -> Iterator[Component]:
     """The form with the buttons that take words, then a row of those that do not."""
     inside = [button for button in element.buttons if button.verb in _IN_FORM]
-    outside = [button for button in element.buttons if button.verb not in _IN_FORM]
+    others = [button for button in element.buttons if button.verb not in _IN_FORM]
+    # What a button covers must be readable on it as a whole; else it can still be typed.
+    outside = [b for b in others if b.verb not in FURTHER or len(b.label) <= _LONGEST_BUTTON]
     if inside:
         yield _form("decision", [*_decision(inside, lang), _row(_submit(button, lang) for button in inside)])
     if outside:
@@ -251,7 +255,10 @@ def _submit(button: Button, lang: str) -> Component:
 def _press(button: Button, lang: str) -> Component:
     if button.verb not in _CONFIRMED:
         return _button(button, button.label)
-    words = {part: plain(wording.text(lang, f"feishu.{button.verb}.{part}")) for part in ("title", "text")}
+    words = {
+        part: plain(wording.text(lang, f"feishu.{button.verb}.{part}", label=button.label))
+        for part in ("title", "text")
+    }
     return {**_button(button, button.label), "confirm": words}
 
 

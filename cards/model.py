@@ -69,12 +69,18 @@ class CardState(StrEnum):
 
 
 class Verb(StrEnum):
-    """Everything a button can mean. `always` is approve for this exact call for this task."""
+    """Everything a button can mean. `always` is approve for this exact call for this task.
+
+    `always_rule` approves what the offered rule covers for this task, `always_until` for every task
+    of the workspace, until a time.
+    """
 
     APPROVE = "approve"
     CHANGE = "change"
     REJECT = "reject"
     ALWAYS = "always"
+    ALWAYS_RULE = "always_rule"
+    ALWAYS_UNTIL = "always_until"
     ANSWER = "answer"
     ASK_AGAIN = "ask_again"
     STOP = "stop"
@@ -83,6 +89,12 @@ class Verb(StrEnum):
     """Do what an old message asked for (it came while nobody listened)."""
     LEAVE = "leave"
     """Leave it undone."""
+
+
+FURTHER = (Verb.ALWAYS, Verb.ALWAYS_RULE, Verb.ALWAYS_UNTIL)
+"""Approvals that reach further than this call."""
+APPROVES = (Verb.APPROVE, *FURTHER)
+"""Verbs that let the call run as it was asked."""
 
 
 class Style(StrEnum):

@@ -92,7 +92,13 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
         again = wording.line(lang, "outcome.asked_again", number=followed_by) if followed_by else ()
         return wording.joined([wording.line(lang, f"outcome.{key}", time=until), again], " ")
     decided = wording.line(
-        lang, f"outcome.{_key(inquiry, decision)}", who=person(decision.by), time=reader.time(decision.at)
+        lang,
+        f"outcome.{_key(inquiry, decision)}",
+        who=person(decision.by),
+        time=reader.time(decision.at),
+        rule=Theirs(raw=decision.rule, code=True),
+        workspace=Theirs(raw=inquiry.workspace),
+        until=reader.time(decision.until) if decision.until else wording.as_line("?"),
     )
     return wording.joined([decided, *_run(inquiry, reader)])
 
@@ -100,11 +106,14 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
 def _key(inquiry: Inquiry, decision: Decision) -> str:
     if inquiry.state is InquiryState.REJECTED and inquiry.kind is Kind.PLAN:
         return "plan_rejected"
-    if inquiry.state is InquiryState.APPROVED and decision.scope is Scope.TASK:
-        return "always"
+    if inquiry.state is InquiryState.APPROVED and decision.scope is not Scope.ONCE:
+        return _REACH[decision.scope]
     if inquiry.state is InquiryState.CHANGED and decision.input is None:
         return "step_conditions" if inquiry.run_allowed else "conditions"
     return inquiry.state.value
+
+
+_REACH = {Scope.TASK: "always", Scope.RULE: "always_rule", Scope.UNTIL: "always_until"}
 
 
 def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:

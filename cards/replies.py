@@ -15,7 +15,7 @@ from pydantic import Field
 from agent_runner.model import REQUEST_APPROVAL, Inquiry, Kind, Scope, Value, Verdict
 from cards import choices, visible
 from cards.answers import Ask, Unsure, answers_from_form, answers_typed
-from cards.model import Verb
+from cards.model import APPROVES, FURTHER, Verb
 from cards.spoken import Heard, command, hear, shadow, split_number, without_mentions
 
 
@@ -133,7 +133,7 @@ def _about(inquiry: Inquiry, rest: str, said: str) -> Reply:
         return _answered(inquiry, rest, said)
     if not rest.strip():
         return AskBack(code="unclear")
-    return _heard(inquiry, hear(rest), rest, said)
+    return _heard(inquiry, hear(rest, offered=len(choices.verbs(inquiry))), rest, said)
 
 
 def _heard(inquiry: Inquiry, heard: Heard, rest: str, said: str) -> Reply:
@@ -145,8 +145,8 @@ def _heard(inquiry: Inquiry, heard: Heard, rest: str, said: str) -> Reply:
             return AskBack(code="unclear")
         case "approve":
             return _decide(inquiry, Verb.APPROVE)
-        case "always":
-            return _decide(inquiry, Verb.ALWAYS)
+        case "always" | "always_rule" | "always_until":
+            return _decide(inquiry, Verb(heard.kind))
         case "change":
             return _decide(inquiry, Verb.CHANGE, words) if words else AskBack(code="what_change")
         case "reject":
@@ -162,14 +162,17 @@ def _heard(inquiry: Inquiry, heard: Heard, rest: str, said: str) -> Reply:
 def _decide(inquiry: Inquiry, verb: Verb, words: str = "") -> Reply:
     if verb not in choices.verbs(inquiry):
         return AskBack(code="not_that_verb")
-    verdict = Verdict.APPROVE if verb is Verb.ALWAYS else Verdict(verb.value)
+    verdict = Verdict.APPROVE if verb in APPROVES else Verdict(verb.value)
     return Decide(
         inquiry_id=inquiry.id,
         verdict=verdict,
         reason=words if verb is Verb.REJECT else "",
         conditions=words if verb is Verb.CHANGE else "",
-        scope=Scope.TASK if verb is Verb.ALWAYS else Scope.ONCE,
+        scope=_SCOPES.get(verb, Scope.ONCE),
     )
+
+
+_SCOPES = dict(zip(FURTHER, (Scope.TASK, Scope.RULE, Scope.UNTIL), strict=True))
 
 
 def _answered(inquiry: Inquiry, rest: str, said: str) -> Reply:

@@ -7,6 +7,7 @@ from typing import Any
 
 from cards import markdown, visible, wording
 from cards.model import (
+    FURTHER,
     Actions,
     Attachment,
     Button,
@@ -27,7 +28,6 @@ from cards.model import (
     Question,
     Questions,
     Quote,
-    Verb,
     Warn,
 )
 from cards.slack_forms import MORE, SLOT, input_block, value_of
@@ -226,8 +226,9 @@ def _footer(element: Footer, _: str) -> list[Json]:
 
 def buttons(of: tuple[Button, ...], lang: str) -> list[Json]:
     """The buttons in one row; what reaches further than this call is in a menu beside them."""
-    row = [_button(button) for button in of if button.verb is not Verb.ALWAYS]
-    further = [_further(button, lang) for button in of if button.verb is Verb.ALWAYS]
+    row = [_button(button) for button in of if button.verb not in FURTHER]
+    # What an entry covers must be readable on it as a whole; else it can still be typed.
+    further = [_further(b, lang) for b in of if b.verb in FURTHER and len(b.label) <= OPTION]
     if further:
         row.append({"type": "overflow", "action_id": MORE, "options": further})
     return [{"type": "actions", "elements": row}] if row else []
@@ -246,7 +247,7 @@ def _button(button: Button) -> Json:
 
 
 def _further(button: Button, lang: str) -> Json:
-    about = plain(wording.text(lang, "slack.always"), OPTION)
+    about = plain(wording.text(lang, f"slack.{button.verb}"), OPTION)
     return {"text": plain(button.label, OPTION), "description": about, "value": value_of(button)}
 
 

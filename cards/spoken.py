@@ -112,6 +112,8 @@ class Heard(NamedTuple):
     kind: Literal[
         "approve",
         "always",
+        "always_rule",
+        "always_until",
         "change",
         "conditional",
         "reject",
@@ -164,12 +166,15 @@ def command(said: str) -> Command | None:
     return _COMMANDS.get(_SURE.sub(" ", shadow(said)).strip())
 
 
-def hear(said: str) -> Heard:
-    """What a message means as an answer to an approval or a plan."""
+def hear(said: str, *, offered: int = 4) -> Heard:
+    """What a message means as an answer to an approval or a plan with this many numbered choices.
+
+    The first four numbers are known without being offered, so that what they ask for can be refused.
+    """
     plain = shadow(said.strip())
     numbered = _NUMBERED.match(plain)
     if numbered:
-        return _numbered(said.strip(), numbered)
+        return _numbered(said.strip(), numbered, max(4, offered))
     sure = _SURE.sub(" ", plain).strip()
     if sure in _APPROVE:
         return Heard("approve")
@@ -189,18 +194,25 @@ def hear(said: str) -> Heard:
     return Heard("unclear" if _NEAR.search(plain) else "words")
 
 
-def _numbered(said: str, match: re.Match[str]) -> Heard:
-    """`1`, `2 <what>`, `3 <why>`, `4`."""
+_ALONE: dict[str, Literal["approve", "always", "always_rule", "always_until"]] = {
+    "1": "approve",
+    "4": "always",
+    "5": "always_rule",
+    "6": "always_until",
+}
+"""Numbers that take no words."""
+
+
+def _numbered(said: str, match: re.Match[str], offered: int) -> Heard:
+    """`1`, `2 <what>`, `3 <why>`, `4`; `5` and `6` where they are offered."""
     number, gap = match[1], match["gap"]
     words = said[match.start("words") :]
     if words and not gap and (words[0].isascii() or _COUNTED.match(words)):
         return Heard("words" if len(words) > 1 and match["words"][0].isalpha() else "unclear")
     if words and match["words"][0].isdigit() and not re.search(r"\s", gap):  # 1,3  2.5 hours  2:00
         return Heard("words" if re.search(r"[^\W\d_]", words) else "no_such_choice")
-    if len(number) > 1 or number not in "1234":
+    if len(number) > 1 or not 1 <= int(number) <= offered:
         return Heard("words") if words else Heard("no_such_choice")
-    if number in "14":
-        if not words:
-            return Heard("approve" if number == "1" else "always")
-        return Heard("extra_words")
+    if number in _ALONE:
+        return Heard("extra_words") if words else Heard(_ALONE[number])
     return Heard("change" if number == "2" else "reject", words)

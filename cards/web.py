@@ -8,8 +8,8 @@ data-task=... data-revision=...>`. All class names start with `card-`.
 Everything that acts carries `data-verb` (see `model.Verb`), `data-revision`, and either
 `data-inquiry` or `data-task`:
 
-* `<button type="button" data-verb=...>`: send the verb (`approve`, `always`, `ask_again`,
-  `stop`, `retry`);
+* `<button type="button" data-verb=...>`: send the verb (`approve`, `always`, `always_rule`,
+  `always_until`, `ask_again`, `stop`, `retry`);
 * `<form class="card-form" data-verb=...>`: on submit send the verb with the form's fields, as they
   are, as `{name: [values]}`. `change` and `reject` forms sit inside `<details>`, `answer` is open.
 

@@ -21,7 +21,7 @@ from bot.feishu.inbound import Click, Payload
 from bot.feishu.people import People
 from bot.frontdesk import held_verb
 from cards import compose, feishu, feishu_forms, spoken, wording
-from cards.model import Card, Verb
+from cards.model import APPROVES, Card, Verb
 from cards.people import Names
 
 log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class Talk:
     async def _decide(self, click: Click, actor: Actor, inquiry: Inquiry) -> Told | str:
         names = feishu_forms.form_names(self._card(inquiry, self.client.languages[0], ()))
         fields = feishu_forms.fields_of(click.form, click.pressed.verb, names)
-        approves = click.pressed.verb in (Verb.APPROVE, Verb.ALWAYS)
+        approves = click.pressed.verb in APPROVES
         if approves and inquiry.open and feishu_forms.says_more(inquiry, fields):
             return "feishu.words_left"
         return await self.conversation.press(_pressed(click, actor, fields))

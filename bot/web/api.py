@@ -13,7 +13,7 @@ from starlette.routing import Route
 from agent_runner.audit import Entry
 from agent_runner.errors import CountersignError, NotSignedIn
 from agent_runner.model import InquiryState, Task, TaskState
-from bot.commands import AskedAgain, Retried, Stopped
+from bot.commands import AskedAgain, Retried, Revoked, Stopped
 from bot.web import events, inbound, record, views
 from bot.web.guard import language, service_of, signed_in
 from bot.web.service import Service
@@ -188,6 +188,22 @@ async def ask_again(request: Request) -> Response:
     return JSONResponse(views.inquiry(inquiry), status_code=201)
 
 
+async def list_grants(request: Request) -> Response:
+    """`GET /api/grants`: the approvals that outlive one call and hold now."""
+    await signed_in(request)
+    inbound.only(request.query_params)
+    found = await run_in_threadpool(service_of(request).handler.grants)
+    return JSONResponse(views.listed([views.grant(one) for one in found], None))
+
+
+async def revoke_grant(request: Request) -> Response:
+    """`POST /api/grants/{id}/revoke`."""
+    actor = await signed_in(request)
+    await no_body(request)
+    command = Revoked(actor=actor, grant_id=request.path_params["id"])
+    return JSONResponse(views.grant(await run_in_threadpool(service_of(request).handler.revoke, command)))
+
+
 # --- the record, changes, health ---------------------------------------------------------------
 
 
@@ -263,6 +279,8 @@ ROUTES = [
     Route("/api/inquiries/{id}", show_inquiry),
     Route("/api/inquiries/{id}/decision", decide, methods=["POST"]),
     Route("/api/inquiries/{id}/ask_again", ask_again, methods=["POST"]),
+    Route("/api/grants", list_grants),
+    Route("/api/grants/{id}/revoke", revoke_grant, methods=["POST"]),
     Route("/api/audit", list_record),
     Route("/api/events", follow),
 ]

@@ -7,6 +7,7 @@ read and other sites cannot send; what changes anything must besides come from o
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -127,6 +128,10 @@ def _refusal(error: NotAllowed) -> Response:
     return JSONResponse(views.error(error), status_code=views.status_of(error))
 
 
+_FORMS = re.compile(r"/logout|/grants/[^/]+/revoke")
+"""Plain forms of our own pages; that a page of ours sent them is proved by the browser's headers."""
+
+
 def service_of(request: Request) -> Service:
     """The parts behind the page."""
     service: Service = request.app.state.service
@@ -166,7 +171,7 @@ def from_our_page(request: Request) -> None:
 def _as_json(request: Request) -> None:
     """Raises for what a form of another site could send without asking."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and request.url.path not in ("/logout",):
+    if kind != "application/json" and not _FORMS.fullmatch(request.url.path):
         raise FixInput("The content type is not application/json.", hint="Send JSON.")
 
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from agent_runner import lifecycle
 from agent_runner.errors import FixInput, NotFound, ShowAgain
 from agent_runner.model import Actor
-from bot.commands import AskedAgain, Chose, Retried, Stopped
+from bot.commands import AskedAgain, Chose, Retried, Revoked, Stopped
 from bot.handle import Reply, decided
 from bot.web import inbound, regions, words
 from bot.web.api import body_of
@@ -71,6 +71,21 @@ async def inbox(request: Request) -> Response:
     viewer, service = await viewer_of(request), service_of(request)
     shown = await run_in_threadpool(regions.inbox, service, viewer, ())
     return page(request, "inbox.html", Shell(viewer, "inbox", "/live/inbox"), shown)
+
+
+async def grants(request: Request) -> Response:
+    """`/grants`: the approvals that outlive one call."""
+    viewer, service = await viewer_of(request), service_of(request)
+    shown = await run_in_threadpool(regions.grants, service, viewer)
+    return page(request, "grants.html", Shell(viewer, "grants", "/live"), shown)
+
+
+async def revoke(request: Request) -> Response:
+    """`POST /grants/{id}/revoke`: a plain form, so that it works without a script as well."""
+    viewer, service = await viewer_of(request), service_of(request)
+    command = Revoked(actor=viewer.actor, grant_id=request.path_params["id"])
+    await run_in_threadpool(service.handler.revoke, command)
+    return RedirectResponse("/grants", status_code=303)
 
 
 async def audit(request: Request) -> Response:
@@ -239,6 +254,8 @@ ROUTES = [
     Route("/", home),
     Route("/t/{id}", thread),
     Route("/inbox", inbox),
+    Route("/grants", grants),
+    Route("/grants/{id}/revoke", revoke, methods=["POST"]),
     Route("/audit", audit),
     Route("/live", live),
     Route("/live/{name:path}", live),

@@ -18,6 +18,7 @@ from bot.web.guard import Viewer
 from bot.web.render import fragment
 from bot.web.service import Service
 from cards import visible, wording
+from cards.model import Theirs
 
 THREADS_SHOWN = 50
 REQUESTS_SHOWN = 50
@@ -121,6 +122,26 @@ def inbox(service: Service, viewer: Viewer, keep: Sequence[str]) -> Shown:
         found.append(Block("more", fragment("note.html", viewer.lang, text=note)))
     title = words.text(viewer.lang, "inbox")
     return Shown(title=title, regions={"inbox": found}, waiting=len(mine))
+
+
+def grants(service: Service, viewer: Viewer) -> Shown:
+    """The approvals that outlive one call, and which of them this reader may take back."""
+    when, rows = _when(service, viewer), []
+    for grant in service.handler.grants():
+        inquiry = service.store.inquiry(grant.inquiry_id)
+        where = "grants.in_workspace" if grant.workspace else "grants.in_task"
+        rows.append(
+            {
+                "grant": grant,
+                "where": words.line(viewer.lang, where, workspace=Theirs(raw=inquiry.workspace)),
+                "at": when(grant.at),
+                "until": when(grant.until) if grant.until else "",
+                "mine": service.handler.may_revoke(grant, inquiry, viewer.actor),
+            }
+        )
+    mine, _ = _open(service, viewer)
+    title = words.text(viewer.lang, "grants")
+    return Shown(title=title, data={"rows": rows}, waiting=len(mine))
 
 
 def audit(service: Service, viewer: Viewer, query: Mapping[str, str]) -> Shown:

@@ -19,7 +19,7 @@ from agent_runner.errors import (
     TryLater,
     WrongState,
 )
-from agent_runner.model import Actor, Inquiry, Message, Progress, Task, TaskState
+from agent_runner.model import Actor, Grant, Inquiry, Message, Progress, Task, TaskState
 from bot.web.inbound import Malformed, TooLarge
 
 STATUS: tuple[tuple[type[CountersignError], int], ...] = (
@@ -132,6 +132,13 @@ def inquiry(inquiry: Inquiry) -> dict[str, Any]:
     shown["started_at"], shown["finished_at"] = run["started_at"], run["finished_at"]
     shown["output"] = run["output"]
     return shown
+
+
+def grant(grant: Grant) -> dict[str, Any]:
+    """An approval that outlives one call: what it covers, where, until when, and by whom."""
+    kept = ("id", "task_id", "inquiry_id", "number", "rule", "workspace", "at", "until", "revoked_at")
+    shown = grant.model_dump(mode="json", include={*kept, "digest"})
+    return {**shown, "by": person(grant.by), "revoked_by": person(grant.revoked_by)}
 
 
 def entry(entry: Entry) -> dict[str, Any]:

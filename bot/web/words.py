@@ -22,6 +22,7 @@ SHELL: _T = {
     "threads": ("Threads", "会话", "スレッド"),
     "inbox": ("Inbox", "待审批", "承認待ち"),
     "audit": ("Audit", "审计", "監査"),
+    "grants": ("Grants", "长期许可", "継続許可"),
     "inbox.count": ("{n} waiting for you", "{n} 个等你决定", "{n} 件があなたの判断待ち"),
     "language": ("Language", "语言", "言語"),
     "sign_out": ("Sign out", "退出", "ログアウト"),
@@ -128,6 +129,33 @@ INBOX: _T = {
         "这里只显示前 {n} 个，处理后会显示其余的。",
         "最初の {n} 件だけ表示しています。決まると続きが表示されます。",
     ),
+}
+
+GRANTS: _T = {
+    "grants.lead": (
+        "Approvals that outlive one call. What they cover runs without asking; what a rule denies does not.",
+        "超出单次调用的批准。它们覆盖的调用不再询问；策略禁止的仍然禁止。",
+        "一回の呼び出しを超えて続く承認です。対象の呼び出しは確認なしで実行されます。ポリシーの禁止は変わりません。",
+    ),
+    "grants.empty": (
+        "No approval outlives its call",
+        "没有超出单次调用的批准",
+        "一回を超えて続く承認はありません",
+    ),
+    "grants.exact": (
+        "Exactly the call of request #{number}",
+        "仅限请求 #{number} 的调用本身",
+        "依頼 #{number} とまったく同じ呼び出し",
+    ),
+    "grants.in_task": ("in this thread", "在此会话中", "このスレッド内"),
+    "grants.in_workspace": (
+        "in every thread of {workspace}",
+        "在 {workspace} 的所有会话中",
+        "{workspace} のすべてのスレッド内",
+    ),
+    "grants.by": ("by {who} at {time}", "由 {who} 于 {time} 批准", "{who} さんが {time} に承認"),
+    "grants.until": ("until {time}", "到 {time} 为止", "{time} まで"),
+    "grants.revoke": ("Revoke", "撤销", "取り消す"),
 }
 
 LOGIN: _T = {
@@ -282,10 +310,20 @@ RECORD: _T = {
         "依頼 #{number} の結果は不明：実行中にワーカーが停止",
     ),
     "on.call_denied": ("A call was refused: {tool}", "拒绝了一次调用：{tool}", "呼び出しを拒否：{tool}"),
+    "on.grant_given": (
+        "{who} approved beside request #{number}: {rule}",
+        "{who} 随请求 #{number} 一并批准：{rule}",
+        "{who} が依頼 #{number} とあわせて承認：{rule}",
+    ),
     "on.grant_used": (
         "An earlier approval was used: {tool}",
         "使用了先前的批准：{tool}",
         "以前の承認を使用：{tool}",
+    ),
+    "on.grant_revoked": (
+        "{who} revoked what was approved with request #{number}",
+        "{who} 撤销了随请求 #{number} 批准的许可",
+        "{who} が依頼 #{number} での許可を取り消し",
     ),
     "on.alarm": (
         "Alarm: something ran that should not have",
@@ -302,7 +340,7 @@ RECORD: _T = {
 WORDS: Mapping[str, Mapping[str, str]] = {
     lang: {
         key: row[at]
-        for table in (SHELL, THREADS, STATES, INBOX, LOGIN, PROBLEMS, SCRIPT, RECORD)
+        for table in (SHELL, THREADS, STATES, INBOX, GRANTS, LOGIN, PROBLEMS, SCRIPT, RECORD)
         for key, row in table.items()
     }
     for at, lang in enumerate(LANGUAGES)

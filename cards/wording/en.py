@@ -80,6 +80,8 @@ WORDS: Mapping[str, str] = {
     "button.change": "Approve with changes…",
     "button.reject": "Reject…",
     "button.always": "Always for this task",
+    "button.always_rule": "Always in this task: {rule}",
+    "button.always_until": "For {duration} in {workspace}: {rule}",
     "button.answer": "Send answers",
     "button.ask_again": "Ask again",
     "button.stop": "Stop",
@@ -98,6 +100,8 @@ WORDS: Mapping[str, str] = {
         "1 approve   2 approve with changes: 2 <what>   3 reject: 3 <why>   4 always for this task"
     ),
     "typed.plan": "1 approve   2 approve with changes: 2 <what>   3 reject: 3 <why>",
+    "typed.always_rule": "5 always in this task: {rule}",
+    "typed.always_until": "6 for {duration} in {workspace}: {rule}",
     "typed.question": "Reply with a number, for example {example}   or in your own words, 1: <words>",
     "typed.questions": "Reply like {example}   or in your own words, 1: <words>",
     "typed.which": "More than one is open: put #{number} in front.",
@@ -106,6 +110,10 @@ WORDS: Mapping[str, str] = {
     # Outcomes
     "outcome.approved": "Approved by {who} at {time}",
     "outcome.always": "Approved by {who} at {time}, and for this exact call during the rest of this task",
+    "outcome.always_rule": (
+        "Approved by {who} at {time}, and {rule} during the rest of this task, until {until} at most"
+    ),
+    "outcome.always_until": "Approved by {who} at {time}, and {rule} in {workspace} until {until}",
     "outcome.changed": "Changed and approved by {who} at {time}",
     "outcome.conditions": "Sent back by {who} at {time} to be revised. It did not run.",
     "outcome.step_conditions": "Approved with conditions by {who} at {time}",
@@ -300,6 +308,8 @@ WORDS: Mapping[str, str] = {
     "slack.empty": "(empty)",
     "slack.beginning": "It begins:",
     "slack.always": "This exact call is not asked again until the task ends",
+    "slack.always_rule": "What this rule covers is not asked again in this task",
+    "slack.always_until": "What it covers is not asked in any task there for that long",
     "slack.close": "Cancel",
     "slack.submit.change": "Approve as changed",
     "slack.not_here": (
@@ -352,6 +362,16 @@ WORDS: Mapping[str, str] = {
     "feishu.always.text": (
         "Exactly this call runs now and, for the rest of this task, without asking again. "
         "A call that differs in anything is asked about."
+    ),
+    "feishu.always_rule.title": "Always in this task?",
+    "feishu.always_rule.text": (
+        "{label}\nThis call runs now. For the rest of this task, calls that this rule "
+        "covers run without asking."
+    ),
+    "feishu.always_until.title": "For every task of this workspace?",
+    "feishu.always_until.text": (
+        "{label}\nThis call runs now. For that long, calls that this rule covers run "
+        "without asking in every task of this workspace whose requests you may decide."
     ),
     "feishu.stop.title": "Stop this task?",
     "feishu.stop.text": "The agent stops, and requests that are still open are withdrawn.",

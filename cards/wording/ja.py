@@ -76,6 +76,8 @@ WORDS: Mapping[str, str] = {
     "button.change": "変更して承認…",
     "button.reject": "却下…",
     "button.always": "このタスク中は常に許可",
+    "button.always_rule": "このタスク中は常に許可：{rule}",
+    "button.always_until": "{duration}、{workspace} で許可：{rule}",
     "button.answer": "回答を送信",
     "button.ask_again": "もう一度依頼",
     "button.stop": "停止",
@@ -92,6 +94,8 @@ WORDS: Mapping[str, str] = {
     # How to answer by typing
     "typed.approval": "1 承認   2 変更して承認：2 <変更内容>   3 却下：3 <理由>   4 このタスク中は常に許可",
     "typed.plan": "1 承認   2 変更して承認：2 <変更内容>   3 却下：3 <理由>",
+    "typed.always_rule": "5 このタスク中は常に許可：{rule}",
+    "typed.always_until": "6 {duration}、{workspace} で許可：{rule}",
     "typed.question": "番号で返信。例：{example}   自由記入は 1: <内容>",
     "typed.questions": "返信の例：{example}   自由記入は 1: <内容>",
     "typed.which": "未決の依頼が複数あります。先頭に #{number} を付けてください。",
@@ -100,6 +104,10 @@ WORDS: Mapping[str, str] = {
     # Outcomes
     "outcome.approved": "{who} さんが {time} に承認",
     "outcome.always": "{who} さんが {time} に承認。このタスク中は同じ呼び出しを常に許可",
+    "outcome.always_rule": (
+        "{who} さんが {time} に承認。このタスク中は {rule} を常に許可（最長 {until} まで）"
+    ),
+    "outcome.always_until": "{who} さんが {time} に承認。{workspace} で {rule} を {until} まで許可",
     "outcome.changed": "{who} さんが {time} に変更して承認",
     "outcome.conditions": "{who} さんが {time} に差し戻し。実行していません。",
     "outcome.step_conditions": "{who} さんが {time} に条件付きで承認",
@@ -301,6 +309,8 @@ WORDS: Mapping[str, str] = {
     "slack.empty": "（空）",
     "slack.beginning": "先頭部分：",
     "slack.always": "タスクが終わるまで、まったく同じ呼び出しは確認しません",
+    "slack.always_rule": "このタスク中、この規則に当てはまる呼び出しは確認しません",
+    "slack.always_until": "その間、そこのどのタスクでも、当てはまる呼び出しは確認しません",
     "slack.close": "キャンセル",
     "slack.submit.change": "この変更で承認",
     "slack.not_here": (
@@ -353,6 +363,16 @@ WORDS: Mapping[str, str] = {
     "feishu.always.text": (
         "この呼び出しを今実行し、このタスクの残りの間、まったく同じ呼び出しは確認なしで実行します。"
         "少しでも違えば、改めて確認します。"
+    ),
+    "feishu.always_rule.title": "このタスク中は常に許可しますか？",
+    "feishu.always_rule.text": (
+        "{label}\nこの呼び出しを今実行します。このタスクの残りの間、"
+        "この規則に当てはまる呼び出しは確認なしで実行します。"
+    ),
+    "feishu.always_until.title": "このワークスペースの全タスクで許可しますか？",
+    "feishu.always_until.text": (
+        "{label}\nこの呼び出しを今実行します。その間、このワークスペースであなたが判断できるタスクでは、"
+        "この規則に当てはまる呼び出しを確認なしで実行します。"
     ),
     "feishu.stop.title": "このタスクを停止しますか？",
     "feishu.stop.text": "エージェントは停止し、未決の依頼は取り下げられます。",

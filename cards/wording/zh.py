@@ -76,6 +76,8 @@ WORDS: Mapping[str, str] = {
     "button.change": "修改后批准…",
     "button.reject": "驳回…",
     "button.always": "本任务内一直允许",
+    "button.always_rule": "本任务内一直允许：{rule}",
+    "button.always_until": "{duration}内在 {workspace} 中允许：{rule}",
     "button.answer": "提交答案",
     "button.ask_again": "再次请求",
     "button.stop": "停止",
@@ -92,6 +94,8 @@ WORDS: Mapping[str, str] = {
     # How to answer by typing
     "typed.approval": "1 批准   2 修改后批准：2 <修改要求>   3 驳回：3 <理由>   4 本任务内一直允许",
     "typed.plan": "1 批准   2 修改后批准：2 <修改要求>   3 驳回：3 <理由>",
+    "typed.always_rule": "5 本任务内一直允许：{rule}",
+    "typed.always_until": "6 {duration}内在 {workspace} 中允许：{rule}",
     "typed.question": "回复编号，例如 {example}   或者用自己的话：1: <内容>",
     "typed.questions": "这样回复：{example}   或者用自己的话：1: <内容>",
     "typed.which": "待定的不止一个，请在前面加上 #{number}。",
@@ -100,6 +104,8 @@ WORDS: Mapping[str, str] = {
     # Outcomes
     "outcome.approved": "{who} 于 {time} 批准",
     "outcome.always": "{who} 于 {time} 批准，本任务内同样的调用一直允许",
+    "outcome.always_rule": "{who} 于 {time} 批准，本任务内一直允许 {rule}，最晚到 {until}",
+    "outcome.always_until": "{who} 于 {time} 批准，在 {workspace} 中允许 {rule}，直到 {until}",
     "outcome.changed": "{who} 于 {time} 修改后批准",
     "outcome.conditions": "{who} 于 {time} 退回修改，没有执行。",
     "outcome.step_conditions": "{who} 于 {time} 有条件地批准",
@@ -276,6 +282,8 @@ WORDS: Mapping[str, str] = {
     "slack.empty": "（空）",
     "slack.beginning": "开头是：",
     "slack.always": "任务结束前，完全相同的调用不再询问",
+    "slack.always_rule": "本任务内，这条规则覆盖的调用不再询问",
+    "slack.always_until": "在此期间，该工作区所有任务中它覆盖的调用不再询问",
     "slack.close": "取消",
     "slack.submit.change": "按此修改并批准",
     "slack.not_here": "以下内容过长或过多，无法在此编辑，将保持原样：{fields}。需要改动的请在下方说明。",
@@ -322,6 +330,12 @@ WORDS: Mapping[str, str] = {
     "feishu.always.title": "本任务内一直允许？",
     "feishu.always.text": (
         "现在执行这次调用；本任务剩余时间内，完全相同的调用不再询问。只要有任何不同，仍会询问。"
+    ),
+    "feishu.always_rule.title": "本任务内一直允许？",
+    "feishu.always_rule.text": "{label}\n现在执行这次调用；本任务剩余时间内，这条规则覆盖的调用不再询问。",
+    "feishu.always_until.title": "对该工作区的所有任务生效？",
+    "feishu.always_until.text": (
+        "{label}\n现在执行这次调用；在此期间，该工作区中你有权决定的任务里，这条规则覆盖的调用不再询问。"
     ),
     "feishu.stop.title": "停止这个任务？",
     "feishu.stop.text": "智能体会停下，尚未决定的请求会撤回。",

@@ -337,6 +337,17 @@ def test_every_mistake_has_its_line_its_key_and_what_is_allowed(text: str, expec
             ],
         ),
         (
+            "[policy]\ngrant_for = '31d'",
+            ["c.toml:2: policy.grant_for: is longer than 30d; write what holds for longer under allow"],
+        ),
+        (
+            "[policy]\ngrant_for = 'always'",
+            [
+                "c.toml:2: policy.grant_for: 'always' is not a duration; write a number and s, m, h or d, "
+                'such as "30m", "8h", "2d"'
+            ],
+        ),
+        (
             "[policy.default_route]\nmatch = ['Bash']",
             ["c.toml:2: policy.default_route.match: the default route matches everything; leave this out"],
         ),

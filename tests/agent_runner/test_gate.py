@@ -66,8 +66,9 @@ class Book:
                 return inquiry
         return None
 
-    async def grant_for(self, call_digest: str) -> Grant | None:
+    async def grant_for(self, call: DeferredCall, call_digest: str, stopped_by: str) -> Grant | None:
         self._ask("grant_for")
+        assert (call_digest, stopped_by) == (digest(call.tool_name, call.tool_input), "Bash(kubectl *)")
         same = call_digest == digest("Bash", COMMAND)
         return (
             Grant(task_id="t_1", digest=call_digest, inquiry_id="i_0", by=LIN, at=NOW)

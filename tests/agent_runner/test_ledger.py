@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import pytest
 from redis import Redis
 
+from agent_runner import granting
 from agent_runner.aggregate import Changes
 from agent_runner.audit import Entry, Event, first_bad
 from agent_runner.errors import LostLease, WrongState
@@ -40,8 +41,17 @@ class Shelf:
         self.registers.take_lease("t_1", LEASE)
         why = refusals or {}
         self.ledger = StoreLedger(
-            self.store, "t_1", "mine", refusal=lambda i: why.get(i.id, ""), clock=lambda: at(70)
+            self.store,
+            "t_1",
+            "mine",
+            refusal=lambda i: why.get(i.id, ""),
+            covers=lambda grant, call, stopped_by: (call, stopped_by) == (CALL, grant.stopped_by),
+            clock=lambda: at(70),
         )
+
+    def keep(self, grant: Grant) -> None:
+        """Stores a grant with its task."""
+        self.store.transact(grant.task_id, lambda _: Changes(grants=(grant,)))
 
     def last(self) -> Entry:
         """What is on record last."""
@@ -102,8 +112,77 @@ def test_case_b10_a_grant_holds_while_whoever_gave_it_may(
     shelf = Shelf(fake_redis, old, new, refusals={"i_1": "too old", **refusals})
     grants = tuple(Grant(task_id="t_1", digest=DIGEST, inquiry_id=i.id, by=LIN, at=NOW) for i in (old, new))
     shelf.store.transact("t_1", lambda _: Changes(grants=grants))
-    grant = run(shelf.ledger.grant_for(digest))
+    grant = run(shelf.ledger.grant_for(CALL, digest, "Bash(kubectl *)"))
     assert (grant.inquiry_id if grant else None) == given
+
+
+RULED = Grant(
+    id="g12",
+    task_id="t_1",
+    digest="0" * 64,
+    inquiry_id="i_1",
+    number=12,
+    by=LIN,
+    at=at(60),
+    rule="Bash(kubectl rollout:*)",
+    stopped_by="Bash(kubectl *)",
+)
+SHARED = RULED.having(id="g7", number=7, task_id="t_0", inquiry_id="i_0", workspace="ops", until=at(3600))
+
+
+def no(seconds: float, verdict: str = "reject", **changes: Any) -> Inquiry:
+    """The same call, which people did not let run, so many seconds after `NOW`."""
+    words = {"reason": "no"} if verdict == "reject" else {"conditions": "later"}
+    state = {"reject": "rejected", "change": "changed"}[verdict]
+    decision = a_decision(verdict, at=at(seconds), **words)
+    about = {"id": "i_9", "number": 19, "tool_use_id": "x", "state": state, "decision": decision}
+    return an_inquiry(**{**about, **changes})
+
+
+@pytest.mark.parametrize(
+    ("grants", "inquiries", "stopped_by", "given"),
+    [
+        ([RULED], [], "Bash(kubectl *)", "g12"),
+        ([RULED], [], "Bash(kubectl rollout *)", None),
+        ([SHARED], [], "Bash(kubectl *)", "g7"),
+        ([SHARED.having(workspace="docs")], [], "Bash(kubectl *)", None),
+        ([RULED.having(revoked_by=LIN, revoked_at=at(61))], [], "Bash(kubectl *)", None),
+        ([SHARED.having(revoked_by=LIN, revoked_at=at(61))], [], "Bash(kubectl *)", None),
+        ([RULED], [no(61)], "Bash(kubectl *)", None),
+        ([SHARED], [no(61)], "Bash(kubectl *)", None),
+        ([RULED], [no(60)], "Bash(kubectl *)", None),
+        ([RULED], [no(59)], "Bash(kubectl *)", "g12"),
+        ([RULED], [no(61, "change")], "Bash(kubectl *)", None),
+        ([RULED], [no(61, digest="1" * 64)], "Bash(kubectl *)", "g12"),
+        ([RULED], [an_inquiry(id="i_9", tool_use_id="x", state="expired")], "Bash(kubectl *)", "g12"),
+    ],
+    ids=[
+        *("of this task", "stopped by another rule", "of the workspace", "of another workspace"),
+        *("revoked", "revoked in the workspace", "refused since", "refused since, in the workspace"),
+        *("refused in that moment", "refused before", "sent back since", "another call refused", "expired"),
+    ],
+)
+def test_which_grant_by_rule_is_used(
+    fake_redis: Redis, grants: list[Grant], inquiries: list[Inquiry], stopped_by: str, given: str | None
+) -> None:
+    """Of this task or its workspace, not taken back, and no newer refusal of this very call."""
+    shelf = Shelf(fake_redis, *inquiries)
+    shelf.store.create(a_task(id="t_0", number=230, state="running"), messages=[], notes=[])
+    for grant in grants:
+        shelf.keep(grant)
+    found = run(shelf.ledger.grant_for(CALL, DIGEST, stopped_by))
+    assert (found.id if found else None) == given
+
+
+def test_a_grant_that_is_revoked_in_this_moment_is_not_used(fake_redis: Redis) -> None:
+    """Between finding it and the record of its use: it raises, so the gate says no."""
+    shelf = Shelf(fake_redis)
+    shelf.keep(RULED)
+    grant = run(shelf.ledger.grant_for(CALL, DIGEST, "Bash(kubectl *)"))
+    assert grant == RULED
+    shelf.store.transact("t_1", lambda snap: granting.revoke(snap, "g12", LIN, at(65)))
+    with pytest.raises(WrongState, match="revoked"):
+        run(shelf.ledger.use_grant(RULED, CALL))
 
 
 def test_started_is_on_record_before_the_call_runs_and_once(fake_redis: Redis) -> None:
@@ -145,6 +224,20 @@ ABOUT = {"tool_name": "Bash", "tool_input": COMMAND}
             {**ABOUT, "granted_by": LIN.model_dump(), "inquiry": "i_1"},
         ),
         (
+            lambda ledger: ledger.use_grant(SHARED, CALL),
+            Event.GRANT_USED,
+            "",
+            DIGEST,
+            {
+                **ABOUT,
+                "granted_by": LIN.model_dump(),
+                "inquiry": "i_0",
+                "grant": "g7",
+                "rule": "Bash(kubectl rollout:*)",
+                "workspace": "ops",
+            },
+        ),
+        (
             lambda ledger: ledger.denied(CALL, "Bash(kubectl *)"),
             Event.CALL_DENIED,
             "",
@@ -153,7 +246,7 @@ ABOUT = {"tool_name": "Bash", "tool_input": COMMAND}
         ),
         (lambda ledger: ledger.alarm("odd", CALL), Event.ALARM, "odd", "", ABOUT),
     ],
-    ids=["grant used", "denied", "alarm"],
+    ids=["grant used", "grant by rule used", "denied", "alarm"],
 )
 def test_what_the_gate_puts_on_record(
     fake_redis: Redis, remark: Any, event: Event, words: str, digest: str, details: dict[str, Any]

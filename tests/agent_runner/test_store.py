@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from redis import Redis
 from redis.client import Pipeline
 
-from agent_runner import lifecycle
+from agent_runner import granting, lifecycle
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Entry, Event, Note, first_bad
 from agent_runner.errors import (
@@ -28,9 +28,11 @@ from agent_runner.errors import (
     LostLease,
     NotFound,
     TryLater,
+    WrongState,
 )
 from agent_runner.model import (
     Failure,
+    Grant,
     Inquiry,
     InquiryState,
     Message,
@@ -84,9 +86,9 @@ def a_stored(store: Store, task: Task | None = None, *inquiries: Inquiry) -> Tas
     return stored
 
 
-def a_waiting(store: Store) -> None:
+def a_waiting(store: Store, inquiry: Inquiry | None = None) -> None:
     """Stores a task that waits for `i_1`."""
-    a_stored(store, a_task(state="waiting", batch="t_1-1-1", waiting_since=NOW), an_inquiry())
+    a_stored(store, a_task(state="waiting", batch="t_1-1-1", waiting_since=NOW), inquiry or an_inquiry())
 
 
 def everything(client: Any) -> dict[bytes, bytes | None]:
@@ -94,10 +96,10 @@ def everything(client: Any) -> dict[bytes, bytes | None]:
     return {key: client.dump(key) for key in client.keys("*") if b"txn:" not in key}
 
 
-def approve(store: Store, *, by: Any = LIN, verdict: str = "approve") -> Inquiry:
+def approve(store: Store, *, by: Any = LIN, verdict: str = "approve", **more: Any) -> Inquiry:
     """One click."""
     words = {} if verdict == "approve" else {"reason": "no"}
-    decision = a_decision(verdict, by=by, **words)
+    decision = a_decision(verdict, by=by, **words, **more)
     _, answer = store.transact(
         "t_1", lambda s: lifecycle.decide(s, "i_1", decision, votes=(), decided=True, now=at(60))
     )
@@ -195,6 +197,64 @@ def test_a_transaction_answers_with_what_is_stored(store: Store) -> None:
     assert answer.having(revision=2) == store.inquiry("i_1") == snap.inquiries[0]
     assert (snap.task.revision, snap.task.state) == (3, TaskState.QUEUED)
     assert [g.digest for g in snap.grants] == [an_inquiry().digest]
+
+
+GIVEN = Grant(
+    id="g12",
+    task_id="t_1",
+    digest="0" * 64,
+    inquiry_id="i_1",
+    number=12,
+    by=LIN,
+    at=at(60),
+    rule="Bash(git push:*)",
+    stopped_by="nothing matched",
+    workspace="ops",
+    until=at(3660),
+)
+
+
+def test_a_grant_is_written_with_the_decision_and_rewritten_when_it_is_revoked(store: Store) -> None:
+    """Where its task, its workspace and the list of all find it; revoked, only its task remembers it."""
+    a_waiting(store, an_inquiry(offer="Bash(git push:*)"))
+    word = a_decision(scope="until", rule="Bash(git push:*)", until=at(3660))
+    snap, _ = store.transact(
+        "t_1", lambda s: lifecycle.decide(s, "i_1", word, votes=(), decided=True, now=at(60))
+    )
+    given = GIVEN.having(digest=an_inquiry().digest, stopped_by=an_inquiry().rule)
+    assert snap.grants == store.snapshot("t_1").grants == store.grants(at(61)) == (given,)
+    assert (store.grants_in("ops"), store.grants_in("docs")) == ((given,), ())
+    snap, revoked = store.transact("t_1", lambda s: granting.revoke(s, "g12", KAI, at(90)))
+    assert snap.grants == store.snapshot("t_1").grants == (revoked,)
+    assert (revoked.revoked_by, store.grants(at(91)), store.grants_in("ops")) == (KAI, (), ())
+    with pytest.raises(WrongState, match="revoked already by Kai"):
+        store.transact("t_1", lambda s: granting.revoke(s, "g12", LIN, at(92)))
+
+
+@pytest.mark.parametrize("failing", ["lost", "other scope"])
+def test_nothing_is_granted_without_a_decision(store: Store, failing: str) -> None:
+    """A lost race or an approval for once leaves no grant anywhere."""
+    a_waiting(store, an_inquiry(offer="Bash(git push:*)"))
+    if failing == "lost":
+        approve(store, by=KAI, verdict="reject")
+        with pytest.raises(AlreadyDecided):
+            approve(store, scope="until", rule="Bash(git push:*)", until=at(3660))
+    else:
+        approve(store)
+    assert (store.snapshot("t_1").grants, store.grants(at(61)), store.grants_in("ops")) == ((), (), ())
+
+
+def test_grants_that_are_over_leave_the_list(store: Store) -> None:
+    """They are not shown from their end on, and forgotten by the index in time."""
+    a_stored(store)
+    ends = {"g12": at(3660), "g13": at(120), "g14": None}
+    given = [GIVEN.having(id=name, number=int(name[1:]), until=ends[name], workspace="") for name in ends]
+    store.transact("t_1", lambda _: Changes(grants=tuple(given)))
+    assert [grant.id for grant in store.grants(at(119))] == ["g12", "g13", "g14"]
+    assert [grant.id for grant in store.grants(at(120))] == ["g12", "g14"]
+    later = GIVEN.having(id="g15", number=15, at=at(400 * 86_400), until=at(401 * 86_400))
+    store.transact("t_1", lambda _: Changes(grants=(later,)))
+    assert store.client.zrange(store.keys.grants, 0, -1) == [b"t_1 g14", b"t_1 g15"]
 
 
 def test_nothing_to_change_writes_nothing(store: Store) -> None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_runner import engine, lifecycle
+from agent_runner.config import Config
 from agent_runner.gate import Gate
 from agent_runner.leases import my_lease
 from agent_runner.ledger import StoreLedger
 from agent_runner.messages_request import Request, Text, ToolUse
 from agent_runner.model import Outcome, OutcomeKind, TaskState
-from agent_runner.policy import Judgement
+from agent_runner.policy import Judgement, Policy, Route
 from agent_runner.transcripts import RedisTranscripts
 from agent_runner.turns import TurnRunner
+from bot.commands import Revoked
 from tests.agent_runner.conftest import NewDesk
-from tests.fakes.desk import Desk
+from tests.fakes.desk import LIN, MEI, Desk
 from tests.fakes.scripts import WRITE, bash, in_order
 
 pytestmark = pytest.mark.engine
@@ -103,7 +108,9 @@ def run(desk: Desk, spec: Any, *, task_id: str = "", lease: str = "") -> Outcome
 
     async def turn() -> Outcome:
         clock = desk.now
-        ledger = StoreLedger(desk.store, task_id, lease, refusal=lambda _: "", clock=clock)
+        ledger = StoreLedger(
+            desk.store, task_id, lease, refusal=lambda _: "", covers=lambda *_: False, clock=clock
+        )
         gate = Gate(lambda *_: Judgement(effect="ask", rule="Bash"), ledger)
         async with RedisTranscripts.connect(desk.runtime.redis_url) as transcripts:
             return await engine.run_turn(spec, gate, transcripts, on_seen=seen, should_stop=go_on)
@@ -190,3 +197,75 @@ def test_a_person_can_stop_a_running_turn(desk_with: NewDesk) -> None:
     asyncio.run(stopped())
     task = desk.task(task_id)
     assert (task.state, task.stop_requested_by and task.stop_requested_by.name) == (TaskState.STOPPED, "mei")
+
+
+NOTE = ("#!/bin/sh\n", 'echo "$@" >> out.txt\n')
+"""A program of its own with a subcommand: `note add x`."""
+
+
+@pytest.fixture
+def noting(desk_with: NewDesk, tmp_path: Path) -> Callable[..., Desk]:
+    """Makes a desk whose agent has the program `note`, and makes these calls one after another."""
+
+    def make(*commands: str, config: Config | None = None) -> Desk:
+        program = tmp_path / "bin" / "note"
+        program.parent.mkdir()
+        program.write_text("".join(NOTE))
+        program.chmod(0o755)
+        path = f"{program.parent}:{os.environ['PATH']}"
+        steps = in_order(*(bash(command) for command in commands))
+        return desk_with(steps, config=config, environment={"PATH": path, "HOME": str(tmp_path)})
+
+    return make
+
+
+def lines(desk: Desk) -> list[str]:
+    """What `note` wrote."""
+    out = desk.workspace / "out.txt"
+    return out.read_text().splitlines() if out.exists() else []
+
+
+def test_a_rule_approved_for_a_task_runs_what_it_covers_and_nothing_else(
+    noting: Callable[..., Desk],
+) -> None:
+    """The next matching call runs, a compound one asks, a deny rule wins; once revoked, it asks again."""
+    config = Config(policy=Policy(deny=("Bash(note add --all:*)",)))
+    desk = noting(
+        *("note add one", "note add two", "note add three; note add four", "note add --all", "note add five"),
+        config=config,
+    )
+    first = desk.asked("note it")
+    assert first.offer == "Bash(note add:*)"
+    desk.choose(first, "approve", scope="rule")
+    compound = desk.pending(first.task_id)
+    assert (compound.tool_input["command"], lines(desk)) == (
+        *("note add three; note add four", ["add one", "add two"]),
+    )
+    assert desk.events(first.task_id).count("grant_used") == 1
+    desk.handler.revoke(Revoked(actor=MEI, grant_id=f"g{first.number}"))
+    desk.choose(compound, "reject", reason="one at a time")
+    last = desk.pending(first.task_id)
+    assert (last.tool_input["command"], lines(desk)) == ("note add five", ["add one", "add two"])
+    desk.choose(last, "approve")
+    assert (desk.task(first.task_id).state, lines(desk)) == (
+        *(TaskState.DONE, ["add one", "add two", "add five"]),
+    )
+    told = [e for e in desk.events(first.task_id) if e.startswith(("grant_", "call_denied"))]
+    assert told == ["grant_given", "grant_used", "grant_revoked", "call_denied"]
+
+
+def test_a_rule_approved_for_a_workspace_holds_for_others_jobs_as_far_as_the_giver_may_decide(
+    noting: Callable[..., Desk],
+) -> None:
+    """Another person's job in the same workspace runs unasked; when the time is over, it asks."""
+    config = Config(policy=Policy(default_route=Route(approvers=("web:lin",))))
+    desk = noting("note add one", config=config)
+    first = desk.asked("note it")
+    desk.choose(first, "approve", by=LIN, scope="until")
+    other = desk.ask("note it, too")
+    desk.work()
+    assert (desk.task(other).state, lines(desk)) == (TaskState.DONE, ["add one", "add one"])
+    used = next(e for e in desk.store.audit_of(other) if e.event == "grant_used")
+    assert (used.details["rule"], used.details["grant"]) == ("Bash(note add:*)", f"g{first.number}")
+    desk.later(timedelta(hours=8))
+    assert desk.asked("and again").tool_input == {"command": "note add one"}

@@ -32,6 +32,7 @@ from agent_runner.model import (
     REQUEST_APPROVAL,
     Actor,
     Decision,
+    Grant,
     Inquiry,
     InquiryState,
     Place,
@@ -42,7 +43,7 @@ from agent_runner.model import (
 from agent_runner.people import Person
 from agent_runner.policy import Policy, Route
 from agent_runner.store import Store, connect
-from bot.commands import Ask, AskedAgain, Chose, Retried, Said, Stopped
+from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
 from bot.handle import Handler, Reply
 from tests.fakes.faults import hung, private_redis
 from tests.fakes.values import ANSWERS, COMMAND, NOW, a_plan, a_question, a_task, an_inquiry, at
@@ -221,12 +222,37 @@ def decision(verdict: str, by: Actor = MEI, **words: Any) -> Decision:
     return Decision(verdict=Verdict(verdict), by=by, at=at(60), **words)
 
 
+OFFER = an_inquiry(offer="Bash(kubectl rollout:*)", offer_for=timedelta(hours=1))
+"""A request that offers a rule for one hour."""
+
+
 @pytest.mark.parametrize(
     ("inquiry", "verdict", "words", "state", "recorded"),
     [
         (an_inquiry(), "approve", {}, "approved", {}),
         (an_inquiry(), "approve", {"reason": " go "}, "approved", {"reason": "go"}),
         (an_inquiry(), "approve", {"scope": "task"}, "approved", {"scope": "task"}),
+        (
+            OFFER,
+            "approve",
+            {"scope": "rule"},
+            "approved",
+            {"scope": "rule", "rule": "Bash(kubectl rollout:*)", "until": at(60 + 12 * 3600)},
+        ),
+        (
+            OFFER,
+            "approve",
+            {"scope": "until"},
+            "approved",
+            {"scope": "until", "rule": "Bash(kubectl rollout:*)", "until": at(60 + 3600)},
+        ),
+        (
+            OFFER.having(offer_for=timedelta(days=9)),
+            "approve",
+            {"scope": "until"},
+            "approved",
+            {"scope": "until", "rule": "Bash(kubectl rollout:*)", "until": at(60 + 8 * 3600)},
+        ),
         (an_inquiry(), "reject", {"reason": " no\nway "}, "rejected", {"reason": "no\nway"}),
         (an_inquiry(), "change", {"conditions": " later "}, "changed", {"conditions": "later"}),
         (an_inquiry(), "change", {"input": EDITED}, "changed", {"input": EDITED}),
@@ -264,7 +290,7 @@ def test_what_is_recorded(
     assert decided == office.store.inquiry("i_1")
     assert (decided.state, decided.decision) == (InquiryState(state), decision(verdict, **recorded))
     assert office.jobs == [("t_1", 2)]
-    assert office.events() == ["decided"]
+    assert office.events() == ["decided", *(["grant_given"] if "rule" in recorded else [])]
     assert office.store.audit_of("t_1")[-1].policy_version == CONFIG.policy_version
 
 
@@ -288,6 +314,29 @@ REFUSED: dict[str, tuple[Inquiry, str, dict[str, Any], str]] = {
         )
         for what, inquiry in (("a plan", a_plan()), ("a step", STEP), ("a call of two", an_inquiry(quorum=2)))
     },
+    **{
+        f"{what} by rule ({scope})": (
+            inquiry,
+            "approve",
+            {"scope": scope},
+            "Only a tool call that one person can approve may be approved for more than once."
+            if what != "a call without an offer"
+            else "There is no rule for this call that could be approved.",
+        )
+        for scope in ("rule", "until")
+        for what, inquiry in (
+            ("a plan", a_plan(offer="Bash(ls:*)", offer_for=timedelta(hours=1))),
+            ("a step", STEP.having(offer="mcp__a__b", offer_for=timedelta(hours=1))),
+            ("a call of two", OFFER.having(quorum=2)),
+            ("a call without an offer", an_inquiry()),
+        )
+    },
+    "change by rule": (
+        OFFER,
+        "change",
+        {"input": EDITED, "scope": "rule"},
+        "A changed call can only be approved once.",
+    ),
     "change for the task": (
         an_inquiry(),
         "change",
@@ -797,3 +846,99 @@ def test_retry_is_for_what_failed_or_got_stuck(office: Office, state: TaskState)
     assert (task.state, task.attempt) == ((TaskState.QUEUED, 2) if allowed else (state, 1))
     assert office.jobs == ([("t_1", 1)] if allowed else [])
     assert office.events() == ([str(Event.RETRIED)] if allowed else [])
+
+
+# --- approvals that outlive one call -----------------------------------------------------------
+
+
+def test_what_is_given_can_be_seen_and_taken_back(office: Office) -> None:
+    """With the decision in one write, on record with what it covers and until when; once."""
+    office.opened(OFFER)
+    office.choose(by=LIN, scope="until")
+    (grant,) = office.handler.grants()
+    assert grant == Grant(
+        id="g12",
+        task_id="t_1",
+        digest=OFFER.digest,
+        inquiry_id="i_1",
+        number=12,
+        by=LIN,
+        at=at(60),
+        rule="Bash(kubectl rollout:*)",
+        stopped_by=OFFER.rule,
+        workspace="ops",
+        until=at(3660),
+    )
+    assert office.store.grants_in("ops") == office.store.snapshot("t_1").grants == (grant,)
+    office.time = at(90)
+    revoked = office.handler.revoke(Revoked(actor=LIN_CHAT, grant_id="g12"))
+    assert revoked == grant.having(revoked_by=LIN_CHAT, revoked_at=at(90))
+    assert office.handler.grants() == office.store.grants_in("ops") == ()
+    assert office.store.snapshot("t_1").grants == (revoked,)
+    covered = {
+        "grant": "g12",
+        "number": 12,
+        "rule": "Bash(kubectl rollout:*)",
+        "workspace": "ops",
+        "until": "2026-03-02T15:01:00Z",
+    }
+    told = [(e.event, e.actor, e.details) for e in office.store.audit_of("t_1")[1:]]
+    assert told == [(Event.GRANT_GIVEN, LIN, covered), (Event.GRANT_REVOKED, LIN_CHAT, covered)]
+    assert office.events() == ["decided", "grant_given", "grant_revoked"]
+    with pytest.raises(NotFound):
+        office.handler.revoke(Revoked(actor=LIN, grant_id="g12"))
+
+
+@pytest.mark.parametrize(
+    ("scope", "last"),
+    [("task", 12 * 3600), ("rule", 12 * 3600 - 1), ("until", 3599)],
+)
+def test_a_grant_is_listed_as_long_as_it_can_hold(office: Office, scope: str, last: int) -> None:
+    """In a task as long as an approval is valid, in a workspace until its time."""
+    office.opened(OFFER)
+    office.choose(scope=scope)
+    office.time = at(60 + last)
+    assert [grant.id for grant in office.handler.grants()] == ["g12"]
+    office.time = at(60 + last + 1)
+    assert office.handler.grants() == ()
+
+
+@pytest.mark.parametrize(
+    ("by", "allowed"), [(LIN, True), (LIN_CHAT, True), (KAI, True), (MEI, False), (EVE, False)]
+)
+def test_who_may_revoke(office: Office, by: Actor, allowed: bool) -> None:
+    """Whoever gave it, on whatever platform, and whoever could have decided."""
+    office.opened(OFFER.having(asked_by=MEI, **ONCALL))
+    office.choose(by=LIN, scope="rule")
+    if allowed:
+        assert office.handler.revoke(Revoked(actor=by, grant_id="g12")).revoked_by == by
+        return
+    with pytest.raises(NotAllowed, match=f"{by.name} may not revoke grant g12"):
+        office.handler.revoke(Revoked(actor=by, grant_id="g12"))
+    assert [grant.id for grant in office.handler.grants()] == ["g12"]
+
+
+@pytest.mark.parametrize("grant_id", ["", "g13", "12", "g12 "])
+def test_an_unknown_grant_is_not_found(office: Office, grant_id: str) -> None:
+    """Only by its whole id."""
+    office.opened(OFFER)
+    office.choose(scope="rule")
+    with pytest.raises(NotFound):
+        office.handler.revoke(Revoked(actor=MEI, grant_id=grant_id))
+
+
+def test_people_who_revoke_at_once_revoke_once(redis_url: str) -> None:
+    """One wins; the other is told so, and the record has one revocation."""
+    office = Office(connect(redis_url, patient=False))
+    office.opened(OFFER)
+    office.choose(scope="until")
+
+    def revoke(by: Actor) -> bool:
+        with contextlib.suppress(NotFound, WrongState):
+            office.handler.revoke(Revoked(actor=by, grant_id="g12"))
+            return True
+        return False
+
+    with ThreadPoolExecutor(4) as pool:
+        won = list(pool.map(revoke, (MEI, LIN, KAI, EVE)))
+    assert (won.count(True), office.events().count("grant_revoked")) == (1, 1)

@@ -109,6 +109,19 @@ STEP = {
 
 REQUESTS: Mapping[str, Inquiry] = {
     "pending_bash": inquiry(agent_words="I will restart the deployment,\nthen watch it for 2 minutes."),
+    "pending_offer": inquiry(
+        given={"command": "git push origin main"},
+        offer="Bash(git push:*)",
+        offer_for=timedelta(hours=8),
+        rule="nothing matched",
+    ),
+    "pending_offer_long": inquiry(
+        "Write",
+        {"file_path": "/srv/ops/" + "very/" * 20 + "deep \u202e@all.md", "content": "x"},
+        offer="Edit(./" + "very/" * 20 + "deep \u202e@all.md)",
+        offer_for=timedelta(days=2, hours=4),
+        rule="Write",
+    ),
     "pending_bash_options": inquiry(
         given={
             "command": "make\nmake install",
@@ -199,6 +212,22 @@ REQUESTS: Mapping[str, Inquiry] = {
     ),
     "approved_always": inquiry(
         state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE, scope=Scope.TASK), run=ran(output="")
+    ),
+    "approved_rule": inquiry(
+        given={"command": "git push origin main"},
+        state=InquiryState.APPROVED,
+        decision=decided(
+            Verdict.APPROVE, scope=Scope.RULE, rule="Bash(git push:*)", until=DECIDED + timedelta(hours=12)
+        ),
+        run=ran(),
+    ),
+    "approved_until": inquiry(
+        given={"command": "git push origin main"},
+        state=InquiryState.APPROVED,
+        decision=decided(
+            Verdict.APPROVE, scope=Scope.UNTIL, rule="Bash(git push:*)", until=DECIDED + timedelta(days=2)
+        ),
+        run=ran(),
     ),
     "approved_plan": inquiry(
         "ExitPlanMode",

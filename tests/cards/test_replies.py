@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_runner.model import REQUEST_APPROVAL, Inquiry, InquiryState, Kind, Scope, Verdict
 from cards import choices, wording
+from cards.model import APPROVES
 from cards.replies import AskBack, Control, Decide, NotAnAnswer, Nothing, from_form, parse
 from cards.spoken import shadow
 from tests.cards.examples import DATABASE, ENVIRONMENTS, PLAN, STEP, asked, inquiry
@@ -105,6 +107,35 @@ def test_exact_forms_approve(text: str) -> None:
 def test_always_is_asked_for_exactly(text: str) -> None:
     """Approving for the rest of the task has its own number and words."""
     assert parse(text, [CALL]) == ALWAYS
+
+
+OFFER = inquiry(given={"command": "git push"}, offer="Bash(git push:*)", offer_for=timedelta(hours=8))
+NO_TIME = OFFER.having(offer_for=None)
+NO_CHOICE_5 = AskBack(code="no_such_choice", details={"choice": "5"})
+NO_CHOICE_6 = AskBack(code="no_such_choice", details={"choice": "6"})
+
+
+@pytest.mark.parametrize(
+    ("of", "text", "reply"),
+    [
+        (OFFER, "5", Decide(inquiry_id="inq-12", verdict=Verdict.APPROVE, scope=Scope.RULE)),
+        (OFFER, "６", Decide(inquiry_id="inq-12", verdict=Verdict.APPROVE, scope=Scope.UNTIL)),
+        (OFFER, "#12 ⑤", Decide(inquiry_id="inq-12", verdict=Verdict.APPROVE, scope=Scope.RULE)),
+        (OFFER, "5 git pull", AskBack(code="extra_words")),
+        (OFFER, "7", AskBack(code="no_such_choice", details={"choice": "7"})),
+        (NO_TIME, "5", Decide(inquiry_id="inq-12", verdict=Verdict.APPROVE, scope=Scope.RULE)),
+        (NO_TIME, "6", NO_CHOICE_6),
+        (CALL, "5", NO_CHOICE_5),
+        (CALL, "6", NO_CHOICE_6),
+        (CALL, "5 pods are down", NotAnAnswer(text="5 pods are down")),
+        (OFFER.having(quorum=2), "5", NO_CHOICE_5),
+        (A_PLAN, "5", NO_CHOICE_5),
+        (A_STEP.having(offer="mcp__x__y", offer_for=timedelta(hours=8)), "6", NO_CHOICE_6),
+    ],
+)
+def test_a_rule_is_approved_by_its_number_where_it_is_offered(of: Inquiry, text: str, reply: Any) -> None:
+    """`5` and `6` mean something only on a request that shows them, and only alone."""
+    assert parse(text, [of]) == reply
 
 
 @pytest.mark.parametrize(
@@ -664,6 +695,10 @@ def test_edits_that_cannot_be_read_are_asked_back(fields: dict[str, list[str]], 
         (CALL, "stop", {}, AskBack(code="not_that_verb")),
         (CALL, "APPROVE", {}, AskBack(code="not_that_verb")),
         (A_PLAN, "always", {}, AskBack(code="not_that_verb")),
+        (OFFER, "always_rule", {}, Decide(inquiry_id="inq-12", verdict=Verdict.APPROVE, scope=Scope.RULE)),
+        (OFFER, "always_until", {}, Decide(inquiry_id="inq-12", verdict=Verdict.APPROVE, scope=Scope.UNTIL)),
+        (CALL, "always_rule", {}, AskBack(code="not_that_verb")),
+        (NO_TIME, "always_until", {}, AskBack(code="not_that_verb")),
         (
             A_STEP,
             "change",
@@ -715,8 +750,8 @@ def test_case_a10_an_empty_answer_is_never_sent(fields: dict[str, list[str]]) ->
 
 
 @given(
-    of=st.sampled_from([CALL, EDITABLE, A_PLAN, A_STEP, ONE, MANY, FOUR]),
-    verb=st.sampled_from(["approve", "change", "reject", "always", "answer", "stop", ""]),
+    of=st.sampled_from([CALL, OFFER, EDITABLE, A_PLAN, A_STEP, ONE, MANY, FOUR]),
+    verb=st.sampled_from(["change", "reject", *(verb.value for verb in APPROVES), "answer", "stop", ""]),
     fields=st.dictionaries(
         st.sampled_from(
             ["reason", "conditions", "input.command", "input.env", "answer.0", "answer.1", "other.0", "x"]
@@ -732,4 +767,4 @@ def test_no_form_raises(of: Inquiry, verb: str, fields: dict[str, list[str]]) ->
     reply = from_form(of, verb, fields)
     assert isinstance(reply, Decide | AskBack)
     if isinstance(reply, Decide) and reply.verdict is Verdict.APPROVE:
-        assert verb in ("approve", "always")
+        assert verb in APPROVES

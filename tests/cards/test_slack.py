@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,32 @@ def presses(blocks: Any) -> list[str]:
         for option in element.get("options", [None])
     ]
     return [json.loads(value)["v"] for value in values]
+
+
+def test_a_menu_offers_only_what_can_be_read_on_it_as_a_whole() -> None:
+    """What an entry covers must not be cut off: what is too long is typed instead."""
+    long = inquiry("Write", {"file_path": "x"}, offer=f"Edit(./{'a' * 60})", offer_for=timedelta(hours=8))
+    shown = {
+        name: [option["text"]["text"] for option in menu(slack.render(request(of)("en")))]
+        for name, of in (("long", long), ("short", long.having(offer="Edit(./a.md)")))
+    }
+    assert shown == {
+        "long": ["Always for this task"],
+        "short": [
+            "Always for this task",
+            "Always in this task: Edit(./a.md)",
+            "For 8 h in ops: Edit(./a.md)",
+        ],
+    }
+    assert "6 for 8 h in ops" in json.dumps(slack.render(request(long)("en")))
+
+
+def menu(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of the menu beside the buttons."""
+    (row,) = (block for block in blocks if block["type"] == "actions")
+    (found,) = (element for element in row["elements"] if element["type"] == "overflow")
+    options: list[dict[str, Any]] = found["options"]
+    return options
 
 
 # Goldens.

@@ -105,9 +105,9 @@ class Stack:
         return httpx.Client(base_url=self.ready["url"], headers=bearer, timeout=20.0, trust_env=False)
 
     def run(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Another command on the same state directory."""
+        """Another command (`ask`, `grants list`) on the same state directory."""
         return subprocess.run(
-            [*COUNTERSIGN, words[0], "--state-dir", str(self.state_dir), *words[1:]],
+            [*COUNTERSIGN, *words[0].split(), "--state-dir", str(self.state_dir), *words[1:]],
             input=stdin,
             capture_output=True,
             text=True,

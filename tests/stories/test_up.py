@@ -171,6 +171,20 @@ def test_decide_answers_by_number(stack: Stack) -> None:
     assert (unknown.returncode, "No open request #999" in unknown.stderr) == (2, True)
 
 
+def test_grants_lists_and_revokes(stack: Stack) -> None:
+    """`countersign grants`: what outlives its call, by id; from the next call on it is asked again."""
+    task_id = stack.ask("write it")
+    number = stack.pending(task_id)["number"]
+    assert stack.run("decide", str(number), "4").returncode == 0
+    stack.until_state(task_id, "done")
+    listed = stack.run("grants list")
+    assert f"g{number}  exactly the call of request #{number}  in task {task_id}" in listed.stdout
+    revoked = stack.run("grants revoke", str(number))
+    assert (revoked.returncode, revoked.stdout) == (0, f"g{number} is revoked.\n")
+    again = stack.run("grants revoke", f"g{number}")
+    assert (again.returncode, f"There is no grant g{number} that holds." in again.stderr) == (2, True)
+
+
 def test_doctor_finds_nothing_wrong(stack: Stack) -> None:
     """`doctor` on a running installation: no failure."""
     said = stack.run("doctor", "--workspace", str(stack.workspace))

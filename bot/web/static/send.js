@@ -35,7 +35,7 @@ export async function sendForm(form) {
 /** A button of a card. */
 export function pressCard(button) {
   const edited = button.closest(".card").querySelector("details.card-more-change form");
-  if (edited && ["approve", "always"].includes(button.dataset.verb) && [...edited.elements].some(isEdited)) {
+  if (edited && /^(approve|always.*)$/.test(button.dataset.verb) && [...edited.elements].some(isEdited)) {
     edited.closest("details").open = true;
     complain(button.closest(".block"), words.edited);
     return;

@@ -50,6 +50,8 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "asked_by": MEI_JSON,
             "asked_at": AT,
             "rule": "Bash(*)",
+            "offer": "",
+            "offer_for": None,
             "agent_words": "Restarting.",
             "warnings": [],
             "approvers": ["anyone"],
@@ -105,6 +107,8 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "input": None,
             "answers": None,
             "scope": "once",
+            "rule": "",
+            "until": None,
         }
         approved = {
             **asked,
@@ -298,7 +302,7 @@ BAD: list[tuple[str, str, bytes | dict[str, Any] | None, int, dict[str, Any]]] =
         "/api/inquiries/i_9/decision",
         {"verdict": "approve", "scope": "forever"},
         422,
-        error("invalid", "Field scope cannot be 'forever'.", "Send one of: once, task."),
+        error("invalid", "Field scope cannot be 'forever'.", "Send one of: once, task, rule, until."),
     ),
     (
         "POST",
@@ -688,3 +692,56 @@ def test_health_says_whether_the_store_answers(desk: WebDesk) -> None:
 def test_people_are_who_their_tokens_say() -> None:
     """The two people of these tests differ in every way that the API tells them apart."""
     assert (MEI.key, LIN.key) == ("web::mei", "person:lin")
+
+
+# --- approvals that outlive one call -----------------------------------------------------------
+
+OFFER: dict[str, Any] = {"offer": "Bash(make restart:*)", "offer_for": "1h"}
+
+
+def test_a_rule_is_approved_listed_and_revoked(desk: WebDesk) -> None:
+    """`scope` of a decision says how far it reaches; what was given is listed until it is taken back."""
+    inquiry = desk.asked(**OFFER)
+    with desk.client() as client:
+        assert client.get("/api/grants").json() == {"items": [], "next": None}
+        sent = {"verdict": "approve", "scope": "until"}
+        decided = client.post(f"/api/inquiries/{inquiry.id}/decision", json=sent).json()["decision"]
+        assert (decided["scope"], decided["rule"], decided["until"]) == (
+            *("until", "Bash(make restart:*)", "2026-03-02T15:00:00Z"),
+        )
+        given = {
+            "id": "g1",
+            "task_id": inquiry.task_id,
+            "inquiry_id": inquiry.id,
+            "number": 1,
+            "digest": inquiry.digest,
+            "rule": "Bash(make restart:*)",
+            "workspace": "ops",
+            "by": MEI_JSON,
+            "at": AT,
+            "until": "2026-03-02T15:00:00Z",
+            "revoked_by": None,
+            "revoked_at": None,
+        }
+        assert client.get("/api/grants").json() == {"items": [given], "next": None}
+        revoked = client.post("/api/grants/g1/revoke")
+        assert (revoked.status_code, revoked.json()) == (
+            *(200, {**given, "revoked_by": MEI_JSON, "revoked_at": AT}),
+        )
+        again = client.post("/api/grants/g1/revoke")
+        assert (again.status_code, again.json()["error"]["code"]) == (404, "not_found")
+        assert client.get("/api/grants").json() == {"items": [], "next": None}
+
+
+def test_a_rule_that_was_not_offered_cannot_be_approved(desk: WebDesk) -> None:
+    """Neither by a scope without an offer, nor by sending a rule of one's own."""
+    inquiry = desk.asked()
+    with desk.client() as client:
+        path = f"/api/inquiries/{inquiry.id}/decision"
+        plain = client.post(path, json={"verdict": "approve", "scope": "rule"})
+        own = client.post(path, json={"verdict": "approve", "scope": "rule", "rule": "Bash"})
+    assert (plain.status_code, plain.json()["error"]["message"]) == (
+        *(422, "There is no rule for this call that could be approved."),
+    )
+    assert (own.status_code, own.json()["error"]["message"]) == (422, "Unknown field: rule.")
+    assert desk.store.inquiry(inquiry.id).open

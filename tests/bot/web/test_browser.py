@@ -282,9 +282,10 @@ def test_everything_by_keyboard(people: People, desk: WebDesk) -> None:
 
 def test_on_a_phone(people: People, desk: WebDesk) -> None:
     """At 390 px nothing is cut off, the buttons are large enough to touch, and a thread has a way back."""
-    inquiry = desk.asked("Bash", {"command": "echo " + "x" * 300})
+    offer = {"offer": f"Edit(./{'y' * 100})", "offer_for": "8h"}
+    inquiry = desk.asked("Bash", {"command": "echo " + "x" * 300}, **offer)
     page = people.page(f"/t/{inquiry.task_id}", viewport=PHONE, is_mobile=True, has_touch=True)
-    for path in (f"/t/{inquiry.task_id}", "/", "/inbox", "/audit", "/login"):
+    for path in (f"/t/{inquiry.task_id}", "/", "/inbox", "/grants", "/audit", "/login"):
         page.goto(desk.url + path)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= PHONE["width"], (path, width)

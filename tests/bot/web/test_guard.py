@@ -42,6 +42,8 @@ CALLS = [
     ("POST", "/api/inquiries/i_1/decision"),
     ("POST", "/api/inquiries/i_1/ask_again"),
     ("GET", "/api/audit"),
+    ("GET", "/api/grants"),
+    ("POST", "/api/grants/g1/revoke"),
     ("GET", "/api/events"),
 ]
 
@@ -72,7 +74,7 @@ def test_a_revoked_token_is_out_at_once(desk: WebDesk) -> None:
         assert client.get("/api/tasks").status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/", "/inbox", "/audit", "/t/t_1", "/live/inbox"])
+@pytest.mark.parametrize("path", ["/", "/inbox", "/grants", "/audit", "/t/t_1", "/live/inbox"])
 def test_pages_lead_to_the_sign_in_page_and_back(shared: WebDesk, path: str) -> None:
     """Who opens a link without being signed in lands where they wanted to go."""
     with shared.client("") as client:

@@ -153,6 +153,8 @@ def test_blocks_that_did_not_change_keep_their_hash(desk: WebDesk) -> None:
 PRESSED: list[tuple[str, dict[str, list[str]], str, dict[str, Any]]] = [
     ("approve", {}, "approved", {"verdict": Verdict.APPROVE}),
     ("always", {}, "approved", {"verdict": Verdict.APPROVE, "scope": "task"}),
+    ("always_rule", {}, "approved", {"scope": "rule", "rule": "Bash(make restart:*)"}),
+    ("always_until", {}, "approved", {"scope": "until", "rule": "Bash(make restart:*)"}),
     ("reject", {"reason": ["use the canary"]}, "rejected", {"reason": "use the canary"}),
     (
         "change",
@@ -174,7 +176,7 @@ def test_a_button_decides(
     desk: WebDesk, verb: str, fields: dict[str, list[str]], state: str, decision: dict[str, Any]
 ) -> None:
     """Each button and form of a request's card does what it says."""
-    inquiry = desk.asked()
+    inquiry = desk.asked(offer="Bash(make restart:*)", offer_for="1h")
     with browser(desk) as mei:
         got = mei.post(f"/cards/{inquiry.id}/{verb}", json={"revision": 1, "fields": fields})
     assert got.status_code == 200
@@ -407,3 +409,41 @@ def test_words_of_all_languages_have_the_same_places() -> None:
 def test_every_event_of_the_record_has_a_sentence() -> None:
     """A new event cannot be forgotten."""
     assert [event for event in Event if f"on.{event}" not in words.WORDS["en"]] == []
+
+
+def test_grants_are_listed_and_revoked_by_those_who_may(desk: WebDesk) -> None:
+    """What is covered, where, until when, by whom; a plain form takes it back, for those who may."""
+    for scope in ("task", "rule", "until"):
+        inquiry = desk.asked(offer="Bash(make <b>:*)", offer_for="1h", approvers=("group:oncall",))
+        with browser(desk, "lin") as lin:
+            verb = {"task": "always", "rule": "always_rule", "until": "always_until"}[scope]
+            assert lin.post(f"/cards/{inquiry.id}/{verb}", json={"revision": 1}).status_code == 200
+    with browser(desk, "lin") as lin, browser(desk, "mei") as mei:
+        his, hers = lin.get("/grants").text, mei.get("/grants").text
+        rows = [text_of(row) for row in re.findall(r"<li class=\"fact\".*?</li>", his, re.DOTALL)]
+        assert rows == [
+            "g1 Exactly the call of request #1 in this thread · by lin at 14:00 · #1 Revoke",
+            "g2 Bash(make &lt;b&gt;:*) in this thread · until 3 March, 02:00 · by lin at 14:00 · #2 Revoke",
+            "g3 Bash(make &lt;b&gt;:*) in every thread of ops · until 15:00 · by lin at 14:00 · #3 Revoke",
+        ]
+        assert "/revoke" not in hers
+        assert Page(his).forbidden == []
+        form = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+        refused = mei.post("/grants/g3/revoke", headers=form)
+        done = lin.post("/grants/g3/revoke", headers=form)
+        gone = lin.post("/grants/g3/revoke", headers=form)
+    assert (refused.status_code, done.status_code, done.headers["location"], gone.status_code) == (
+        *(403, 303, "/grants", 404),
+    )
+    assert [grant.id for grant in desk.handler.grants()] == ["g1", "g2"]
+
+
+def test_no_other_site_revokes(desk: WebDesk) -> None:
+    """A form that another site sends with this browser's cookie does nothing."""
+    inquiry = desk.asked(offer="Bash(make restart:*)", offer_for="1h")
+    with browser(desk) as mei:
+        mei.post(f"/cards/{inquiry.id}/always_until", json={"revision": 1})
+        foreign = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://evil.test"}
+        got = mei.post("/grants/g1/revoke", headers=foreign)
+    assert got.status_code == 403
+    assert [grant.id for grant in desk.handler.grants()] == ["g1"]

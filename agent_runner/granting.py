@@ -1,0 +1,54 @@
+"""Giving, using and taking back approvals that outlive one call: what each does to a task's record.
+
+Pure, as `lifecycle` is; when a grant may be used is `grants`' to say.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from agent_runner import notes
+from agent_runner.aggregate import Changes, Snapshot
+from agent_runner.audit import Event, Note
+from agent_runner.errors import WrongState
+from agent_runner.model import Actor, Decision, Grant, Inquiry, InquiryState, Scope
+
+
+def given(closed: Inquiry, decision: Decision, now: datetime) -> tuple[Grant, ...]:
+    """The approval that outlives this call, if one was given."""
+    if closed.state is not InquiryState.APPROVED or decision.scope is Scope.ONCE:
+        return ()
+    ruled = decision.scope is not Scope.TASK
+    if ruled and not (decision.rule and decision.until):
+        raise WrongState(f"Request #{closed.number} offers no rule to approve.")
+    grant = Grant(
+        id=f"g{closed.number}",
+        task_id=closed.task_id,
+        digest=closed.digest,
+        inquiry_id=closed.id,
+        number=closed.number,
+        by=decision.by,
+        at=now,
+        rule=decision.rule if ruled else "",
+        stopped_by=closed.rule if ruled else "",
+        workspace=closed.workspace if decision.scope is Scope.UNTIL else "",
+        until=decision.until,
+    )
+    return (grant,)
+
+
+def revoke(snap: Snapshot, grant_id: str, by: Actor, now: datetime) -> Changes:
+    """Takes a grant back; raises `NotFound`, or `WrongState` if it was taken back already."""
+    grant = snap.grant(grant_id)
+    if grant.revoked_by is not None:
+        raise WrongState(f"Grant {grant.id} was revoked already by {grant.revoked_by.name}.")
+    revoked = grant.having(revoked_by=by, revoked_at=now)
+    note = notes.of_grant(Event.GRANT_REVOKED, revoked, now, by)
+    return Changes(task=snap.task.having(updated_at=now), grants=(revoked,), notes=(note,), answer=revoked)
+
+
+def use_grant(snap: Snapshot, grant: Grant, note: Note) -> Changes:
+    """Puts the use of a grant on record; raises `WrongState` if it was revoked in this moment."""
+    if any(mine.id == grant.id and mine.revoked for mine in snap.grants if grant.id):
+        raise WrongState("That approval was revoked in this moment.")
+    return Changes(task=snap.task.having(updated_at=note.at), notes=(note,))
