@@ -75,8 +75,12 @@ class Scene:
         return [post for post in self.slack.posts(self.ops, thread) if post.ts != thread]
 
     def card(self, thread: str, key: str) -> Message:
-        """The message of that key in a thread, once it stands there."""
+        """The message of that key in a thread, once it stands there and the bot knows of it."""
         found: Message = self.until(lambda: next((p for p in self.posts(thread) if key_of(p) == key), None))
+        registers = self.office.registers
+        task_id = registers.task_at(Place(platform="slack", chat=self.ops, thread=thread))
+        if task_id:  # a typed yes counts only from then on
+            self.until(lambda: (kept := registers.receipts(task_id).get(key)) and kept.message_id)
         return found
 
     def pending(self, *inquiries: Inquiry, by: str | None = None) -> tuple[Message, Task]:

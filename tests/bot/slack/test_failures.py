@@ -300,6 +300,8 @@ def test_case_c10_many_questions_are_all_within_reach(scene: Make) -> None:
     for n in range(4):
         assert ("why " * 800).strip() in content
         assert f"Question {n}" in content
+    kept = s.office.registers.receipts
+    s.until(lambda: kept(s.office.task().id)["request:1"].shown)  # before that, a typed yes is asked back
     s.slack.say(s.mei, s.ops, "1a 2b 3c 4d", thread_ts=card.thread_ts)
     assert list((s.decided().answers or {}).values()) == [f"option {n}.{n}" for n in range(4)]
 
