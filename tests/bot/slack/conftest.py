@@ -11,7 +11,7 @@ import pytest
 
 from agent_runner.config import Config
 from agent_runner.config_chats import Slack
-from agent_runner.model import Decision, Inquiry, Task
+from agent_runner.model import Decision, Inquiry, Place, Task
 from agent_runner.people import Person
 from agent_runner.policy import Policy, Route
 from tests.fakes.chat_office import ChatOffice
