@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, Field
 
 from agent_runner.model import Actor, Place, Scope, Value, Verdict
 from cards.model import Verb
+from cards.replies import Decide
 
 
 class Ask(Value):
@@ -86,6 +87,11 @@ class Chose(Value):
     scope: Scope = Scope.ONCE
     digest: str = ""
     revision: int | None = None
+
+    @classmethod
+    def meant(cls, actor: Actor, reply: Decide, *, revision: int | None = None) -> Chose:
+        """What somebody's words or form mean, as their decision."""
+        return cls(actor=actor, revision=revision, **reply.model_dump(exclude={"kind"}))
 
 
 class Stopped(Value):

@@ -28,8 +28,8 @@ from agent_runner.registers import Receipt, Registers
 from agent_runner.store import Snapshot, Store
 from bot.delivery import Client, Delivery, PlaceGone, SlowDown, ThreadGone, where
 from cards import compose
-from cards.held import moved_card
 from cards.model import Actions, Card, Post
+from cards.notices import moved_card
 from cards.people import Names
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Pressed(Exception):
 
 
 class Courier:
-    """Brings the messages of all tasks up to date; `wake` and `moved` may be called at any time."""
+    """Brings the messages of all tasks up to date; `wake` and `progressed` may be called at any time."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Courier:
         """Gives every task that may be stale to its chat's lane."""
         if not self._busy:
             self._drawing = asyncio.Lock()  # a lock belongs to the loop in which it was waited for
-        for task_id, mark in [*await self._aside(self._registers.dirty), *self._moved()]:
+        for task_id, mark in [*await self._aside(self._registers.dirty), *self._told_progress()]:
             failed, not_before = self._failures.get(task_id, (0, self._clock()))
             if task_id in self._busy or (failed and self._clock() < not_before):
                 self._look_again(task_id, mark)
@@ -176,9 +176,9 @@ class Courier:
             if lane.work is None or lane.work.done():
                 lane.work = asyncio.create_task(self._work(lane))
 
-    def _moved(self) -> list[tuple[str, bytes]]:
-        moved, self._progressed = self._progressed, set()
-        return [(task_id, b"") for task_id in moved]
+    def _told_progress(self) -> list[tuple[str, bytes]]:
+        told, self._progressed = self._progressed, set()
+        return [(task_id, b"") for task_id in told]
 
     def _look_again(self, task_id: str, mark: bytes) -> None:
         """Remembers that a turn told something; what is on the work list is remembered there."""

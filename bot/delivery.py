@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from agent_runner.errors import CountersignError
 from agent_runner.model import Place, Value
 from agent_runner.registers import Receipt
 from cards.attach import Fitted
@@ -36,6 +37,14 @@ class CardRefused(Exception):
     """The platform does not take this message as it is: send a simpler one."""
 
 
+class PartlyShown(CardRefused):
+    """It was taken without its button, and refused with it; `receipt` says where it stands."""
+
+    def __init__(self, said: str, receipt: Receipt) -> None:
+        super().__init__(said)
+        self.receipt = receipt
+
+
 class MessageGone(Exception):
     """The message cannot be changed any more (deleted, too old): post a new one."""
 
@@ -54,6 +63,10 @@ class SlowDown(Exception):
     def __init__(self, seconds: float) -> None:
         super().__init__(f"wait {seconds:g} s")
         self.seconds = seconds
+
+
+REFUSED = (CountersignError, CardRefused, MessageGone, PlaceGone, SlowDown)
+"""All that a call to a platform may raise."""
 
 
 class Shown(Value):
@@ -144,6 +157,8 @@ class Delivery:
             except CardRefused as refused:
                 log.warning("%s of %s was refused as %s: %s", key, self.task_id, form, refused)
                 last = refused
+                if isinstance(refused, PartlyShown):  # the simpler one takes its place
+                    receipt = refused.receipt
         raise last
 
     async def _in_form(self, whole: Shown, receipt: Receipt | None) -> Receipt:
@@ -160,7 +175,12 @@ class Delivery:
                 await self.client.attach(self.place, files[mark])
                 receipt = receipt.having(files=(*receipt.files, mark))
                 await self.keep(receipt)
-        return await self._put(_fitted(whole, later), receipt, whole.card.fingerprint)
+        try:
+            return await self._put(_fitted(whole, later), receipt, whole.card.fingerprint)
+        except CardRefused as refused:
+            if missing and receipt is not None:
+                raise PartlyShown(str(refused), receipt) from refused
+            raise
 
     def _fit(self, whole: Shown, *, uploaded: bool) -> list[Fitted]:
         """Each language's card; without files it is the same whether `uploaded` or not."""

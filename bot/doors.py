@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
@@ -31,6 +33,20 @@ class Parts:
     """Tells the courier that something changed."""
     page: str
     """The address of the web page."""
+
+    @property
+    def page_is_public(self) -> bool:
+        """Whether others than this machine's user may reach the page by that address."""
+        host = urlsplit(self.page).hostname or "localhost"
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return host != "localhost"
+        return not (address.is_loopback or address.is_unspecified)
+
+    def page_of(self, task_id: str) -> str:
+        """The address of a task's page."""
+        return f"{self.page}/t/{task_id}"
 
 
 class Door(Protocol):

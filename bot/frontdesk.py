@@ -20,6 +20,7 @@ from agent_runner.model import Actor, Inquiry, InquiryState, Task, TaskState, Ve
 from agent_runner.registers import Held, Registers
 from agent_runner.store import Store
 from bot.commands import Ask, AskedAgain, Chose, Heard, Pressed, Retried, Said, Stopped
+from bot.delivery import Form
 from bot.handle import OVERHEARD, Handler, Reply, decided
 from cards import replies, spoken, wording
 from cards.model import APPROVES, Verb
@@ -58,12 +59,15 @@ class FrontDesk:
         registers: Registers,
         chat: Chat,
         *,
+        page_is_public: bool,
         clock: Callable[[], datetime],
     ) -> None:
         self.handler = handler
         self.store = store
         self.registers = registers
         self.chat = chat
+        self.page_is_public = page_is_public
+        """Whether a link to the page leads anybody in the chat to it."""
         self.clock = clock
 
     # --- words ---------------------------------------------------------------------------
@@ -132,7 +136,8 @@ class FrontDesk:
         self.handler.check_ask(Ask(actor=actor, text=job, workspace=workspace))
 
     def _say(self, heard: Heard, text: str, task_id: str) -> Reply | None:
-        meant = heard.addressed or (self.chat.replies == "all" and not heard.to_others)
+        plain = self.chat.replies == "all" and not heard.to_others
+        meant = heard.addressed or (plain and not self.handler.is_outsider(heard.actor))
         said = Said(
             actor=heard.actor,
             task_id=task_id,
@@ -157,7 +162,9 @@ class FrontDesk:
             return None
         inquiry = snap.inquiry(meant.inquiry_id)
         receipt = self.registers.receipts(said.task_id).get(f"request:{inquiry.number}")
-        return None if receipt is not None and receipt.shown else inquiry
+        shown = receipt is not None and bool(receipt.shown)
+        linked = receipt is not None and receipt.form == Form.LINK
+        return None if shown and (self.page_is_public or not linked) else inquiry
 
     def _loose(self, heard: Heard, text: str) -> Reply | None:
         """What is said outside of any thread, alone with the bot: perhaps an answer to what is open there."""
@@ -270,17 +277,7 @@ class FrontDesk:
             return Reply(key=f"ask_back.{meant.code}", details=meant.details, nested=meant.nested)
         if not isinstance(meant, replies.Decide):
             return Reply(key="ask_back.not_that_verb")
-        chose = Chose(
-            actor=pressed.actor,
-            inquiry_id=inquiry.id,
-            verdict=meant.verdict,
-            reason=meant.reason,
-            conditions=meant.conditions,
-            input=meant.input,
-            answers=meant.answers,
-            scope=meant.scope,
-            revision=pressed.revision,
-        )
+        chose = Chose.meant(pressed.actor, meant, revision=pressed.revision)
         return decided(self.handler.choose(chose), meant.verdict)
 
     def _came_twice(self, pressed: Pressed, inquiry: Inquiry) -> bool:
@@ -290,6 +287,7 @@ class FrontDesk:
             pressed.verb in APPROVES
             and decision is not None
             and decision.verdict is Verdict.APPROVE
+            and decision.scope is replies.scope_of(pressed.verb)
             and policy.same_person(decision.by, pressed.actor, self.handler.people())
             and self.clock() - decision.at < TWICE
         )

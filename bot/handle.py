@@ -101,24 +101,19 @@ class Handler:
 
     def check_ask(self, command: Ask) -> tuple[str, Actor, tuple[str, Workspace]]:
         """The words, the person and the workspace of a job; raises as `ask` does, and starts nothing."""
-        text, actor = self._text(command.text), self.known(command.actor)
-        if actor.guest and not actor.person:
-            raise GuestsMayNot(
-                f"{actor.name} is a guest here and cannot start jobs.",
-                hint="Somebody who runs this bot can list them under [people].",
-            )
+        text, actor = self._text(command.text), self._member(command.actor)
         return text, actor, self._workspace(command.workspace, command.place)
 
     def stop(self, command: Stopped) -> Task:
         """Stops a task, at once or by asking its worker; raises `WrongState` when it has ended."""
-        now = self.clock()
-        snap, _ = self.store.transact(command.task_id, lambda snap: lifecycle.stop(snap, command.actor, now))
+        now, actor = self.clock(), self._member(command.actor)
+        snap, _ = self.store.transact(command.task_id, lambda snap: lifecycle.stop(snap, actor, now))
         return snap.task
 
     def retry(self, command: Retried) -> Task:
         """Queues a failed or stuck turn once more."""
-        now = self.clock()
-        snap, _ = self.store.transact(command.task_id, lambda snap: lifecycle.retry(snap, command.actor, now))
+        now, actor = self.clock(), self._member(command.actor)
+        snap, _ = self.store.transact(command.task_id, lambda snap: lifecycle.retry(snap, actor, now))
         return snap.task
 
     # --- words in the thread -------------------------------------------------------------
@@ -143,19 +138,7 @@ class Handler:
                 return Reply(key="reply.nothing")
 
     def _decide_by_words(self, actor: Actor, reply: replies.Decide) -> Reply:
-        inquiry = self.choose(
-            Chose(
-                actor=actor,
-                inquiry_id=reply.inquiry_id,
-                verdict=reply.verdict,
-                reason=reply.reason,
-                conditions=reply.conditions,
-                input=reply.input,
-                answers=reply.answers,
-                scope=reply.scope,
-            )
-        )
-        return decided(inquiry, reply.verdict)
+        return decided(self.choose(Chose.meant(actor, reply)), reply.verdict)
 
     def _control(self, command: Said, word: str) -> Reply:
         if word == "stop":
@@ -170,9 +153,9 @@ class Handler:
         return Reply(key="reply.help")
 
     def _follow_up(self, command: Said, text: str) -> Reply:
-        now = self.clock()
+        now, actor = self.clock(), self._member(command.actor)
         _, answer = self.store.transact(
-            command.task_id, lambda snap: lifecycle.follow_up(snap, text, command.actor, now)
+            command.task_id, lambda snap: lifecycle.follow_up(snap, text, actor, now)
         )
         return Reply(key="reply.started" if answer == "started" else "reply.kept")
 
@@ -262,6 +245,19 @@ class Handler:
         known: Actor = actor.having(person=name or actor.person)
         return known
 
+    def is_outsider(self, actor: Actor) -> bool:
+        """Whether this is a guest whom nobody listed: what they say starts, steers and stops nothing."""
+        return actor.guest and not self.known(actor).person
+
+    def _member(self, actor: Actor) -> Actor:
+        """The actor by their name in [people]; raises `GuestsMayNot` for an outsider."""
+        if self.is_outsider(actor):
+            raise GuestsMayNot(
+                f"{actor.name} is a guest here and cannot start jobs, steer them or stop them.",
+                hint="Somebody who runs this bot can list them under [people].",
+            )
+        return self.known(actor)
+
     def check_may_decide(self, inquiry: Inquiry, actor: Actor) -> None:
         """Raises `NotAllowed`, naming who may, unless this person may decide."""
         if policy.may_decide(
@@ -295,7 +291,7 @@ class Handler:
 
     def ask_again(self, command: AskedAgain) -> Inquiry:
         """Opens a fresh inquiry for an expired one's call (B12)."""
-        old = self.store.inquiry(command.inquiry_id)
+        old, actor = self.store.inquiry(command.inquiry_id), self._member(command.actor)
         now, number = self.clock(), self.store.next_number("inquiry")
         until = now + (old.expires_at - old.asked_at)
         after, fresh = self.store.transact(
@@ -306,7 +302,7 @@ class Handler:
                 new_id=self.new_id("i"),
                 number=number,
                 expires_at=until,
-                by=command.actor,
+                by=actor,
                 now=now,
             ),
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from agent_runner.model import Value
-from cards import wording
+from cards import text, wording
 from cards.model import (
     APPROVES,
+    SIGNS,
+    WORD_SIGNS,
     Actions,
     Attachment,
     Card,
@@ -17,7 +19,6 @@ from cards.model import (
     Fields,
     Hint,
     Line,
-    Op,
     Prose,
     Question,
     Questions,
@@ -27,8 +28,6 @@ from cards.model import (
 )
 
 _NEEDS_THE_TEXT = (*APPROVES, Verb.CHANGE, Verb.ANSWER)
-_SIGN = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
-_WORD_SIGNS = {Op.SAME: ("", ""), Op.ADDED: ("{+", "+}"), Op.REMOVED: ("[-", "-]"), Op.GAP: ("", "")}
 BEGINNING = 300
 """Characters of each text of a question that stay on a card whose questions are attached."""
 
@@ -74,7 +73,7 @@ def _moved(card: Card, moved: set[int], uploaded: bool, prefix: str = "") -> Fit
         files.append(_attachment(card.lang, found[0], name, found[1], uploaded))
         elements.append(files[-1])
         if isinstance(element, Questions):
-            elements.append(_shortened(element))
+            elements.append(shortened(element, BEGINNING))
     if files and not uploaded:
         elements = [kept for element in elements for kept in _without_yes(element)]
     return Fitted(card=card.model_copy(update={"elements": tuple(elements)}), files=tuple(files))
@@ -92,7 +91,7 @@ def _text(element: Element) -> tuple[Line, str] | None:
     if isinstance(element, Diff):
         return element.label, _diff(element)
     if isinstance(element, Fields):
-        return (), "\n".join(f"{_raw(item.label)}: {_raw(item.value)}" for item in element.items)
+        return (), "\n".join(f"{text.raw(item.label)}: {text.raw(item.value)}" for item in element.items)
     if isinstance(element, Questions):
         return (), "\n".join(line for question in element.items for line in _question(question))
     return None
@@ -100,8 +99,8 @@ def _text(element: Element) -> tuple[Line, str] | None:
 
 def _diff(element: Diff) -> str:
     if not element.by_words:
-        return "\n".join(_SIGN[part.op] + part.text.raw for part in element.parts)
-    signs = ((*_WORD_SIGNS[part.op], part.text.raw) for part in element.parts)
+        return "\n".join(SIGNS[part.op] + part.text.raw for part in element.parts)
+    signs = ((*WORD_SIGNS[part.op], part.text.raw) for part in element.parts)
     return "".join(f"{start}{words}{end}" for start, end, words in signs)
 
 
@@ -115,10 +114,6 @@ def _question(question: Question) -> Iterator[str]:
             yield from (f"        {line}" for line in option.preview.raw.split("\n"))
 
 
-def _raw(line: Line) -> str:
-    return "".join(part.raw if isinstance(part, Theirs) else part.text for part in line)
-
-
 def _attachment(lang: str, label: Line, name: str, content: str, uploaded: bool) -> Attachment:
     size = wording.number(lang, len(content))
     label = label or wording.line(lang, "label.details")
@@ -129,33 +124,29 @@ def _attachment(lang: str, label: Line, name: str, content: str, uploaded: bool)
     return Attachment(label=words, filename=name, text=Theirs(raw=content))
 
 
-def _shortened(element: Questions) -> Questions:
-    items = tuple(_short_question(question) for question in element.items)
-    return Questions(items=items, send=element.send)
+def shortened(element: Questions, longest: int) -> Questions:
+    """The questions with at most so many characters of each text, for where a file has the whole."""
 
+    def short(theirs: Theirs) -> Theirs:
+        if len(theirs.raw) <= longest:
+            return theirs
+        return Theirs(raw=f"{theirs.raw[:longest].rstrip(' …')} …", code=theirs.code)
 
-def _short_question(question: Question) -> Question:
-    options = tuple(
-        option.having(
-            label=_short(option.label), description=_short(option.description), preview=Theirs(raw="")
+    items = []
+    for question in element.items:
+        options = tuple(
+            option.model_copy(
+                update={
+                    "label": short(option.label),
+                    "description": short(option.description),
+                    "preview": Theirs(raw=""),
+                }
+            )
+            for option in question.options
         )
-        for option in question.options
-    )
-    return Question(
-        number=question.number,
-        header=_short(question.header),
-        text=_short(question.text),
-        options=options,
-        multiple=question.multiple,
-        other=question.other,
-        note=question.note,
-    )
-
-
-def _short(theirs: Theirs) -> Theirs:
-    if len(theirs.raw) <= BEGINNING:
-        return theirs
-    return Theirs(raw=f"{theirs.raw[:BEGINNING]} …", code=theirs.code)
+        words = {"header": short(question.header), "text": short(question.text), "options": options}
+        items.append(question.model_copy(update=words))
+    return element.model_copy(update={"items": tuple(items)})
 
 
 def _without_yes(element: Element) -> tuple[Element, ...]:

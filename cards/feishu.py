@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from cards import choices, text, wording
-from cards.attach import Fitted, attached, fitted
+from cards.attach import Fitted, attached, fitted, shortened
 from cards.feishu_elements import PREVIEW, components
 from cards.feishu_text import (
     LOCALES,
@@ -25,7 +25,6 @@ from cards.feishu_text import (
     line,
     neutral,
     plain,
-    raw,
     short_line,
     small,
 )
@@ -223,7 +222,7 @@ class _Keep(Enum):
 
 
 def _gathered(card: Card, keep: _Keep, uploaded: bool, prefix: str) -> Fitted:
-    texts = [raw(card.title), raw(card.summary)]
+    texts = [text.raw(card.title), text.raw(card.summary)]
     rest: list[Element] = []
     for element in card.elements:
         content, kept = _apart(card, element, keep)
@@ -244,40 +243,19 @@ def _gathered(card: Card, keep: _Keep, uploaded: bool, prefix: str) -> Fitted:
 def _apart(card: Card, element: Element, keep: _Keep) -> tuple[str, list[Element]]:
     """What an element adds to the file, and what of it stays on the card."""
     if isinstance(element, Paragraph | Warn | Outcome | Footer):
-        return raw(element.text), [element.model_copy(update={"text": short_line(element.text, _LINE)})]
+        return text.raw(element.text), [element.model_copy(update={"text": short_line(element.text, _LINE)})]
     if isinstance(element, Attachment):
-        return f"{raw(element.label)}\n{element.text.raw}", []
+        return f"{text.raw(element.label)}\n{element.text.raw}", []
     alone = attached(card.model_copy(update={"elements": (element,)}), limit=0, uploaded=True)
     if not alone.files:
         return "", [element]
-    content = "\n".join([*filter(None, [raw(getattr(element, "label", ()))]), alone.files[0].text.raw])
+    content = "\n".join([*filter(None, [text.raw(getattr(element, "label", ()))]), alone.files[0].text.raw])
     if not isinstance(element, Questions):
         return content, []
     if keep is not _Keep.NO_FORM:
-        return content, [_short_questions(element, keep.value)]
+        return content, [shortened(element, keep.value)]
     typed = element.send is not None
     return content, [Paragraph(text=wording.line(card.lang, "feishu.reply_instead"))] if typed else []
-
-
-def _short_questions(element: Questions, longest: int) -> Questions:
-    def short(theirs: Theirs) -> Theirs:
-        return theirs.model_copy(update={"raw": clipped(theirs.raw, longest)})
-
-    items = []
-    for question in element.items:
-        options = tuple(
-            option.model_copy(
-                update={
-                    "label": short(option.label),
-                    "description": short(option.description),
-                    "preview": Theirs(raw=""),
-                }
-            )
-            for option in question.options
-        )
-        words = {"header": short(question.header), "text": short(question.text), "options": options}
-        items.append(question.model_copy(update=words))
-    return element.model_copy(update={"items": tuple(items)})
 
 
 def _without_edits(card: Card) -> Card:

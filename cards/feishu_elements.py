@@ -9,6 +9,8 @@ from cards import markdown, text, visible, wording
 from cards.feishu_forms import actions, question_form, question_text
 from cards.feishu_text import Component, boxed, div, folded, line, small
 from cards.model import (
+    SIGNS,
+    WORD_SIGNS,
     Actions,
     Attachment,
     Code,
@@ -19,7 +21,6 @@ from cards.model import (
     Hint,
     Item,
     Line,
-    Op,
     Outcome,
     Paragraph,
     Prose,
@@ -30,8 +31,6 @@ from cards.model import (
 
 PREVIEW = 400
 """Characters of an attached text that stay on the card."""
-_SIGN = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
-_WORDS = {Op.SAME: ("", ""), Op.ADDED: ("{+", "+}"), Op.REMOVED: ("[-", "-]"), Op.GAP: ("", "")}
 
 
 def components(element: Element, lang: str) -> list[Component]:
@@ -102,10 +101,10 @@ def _beginning(raw: str) -> tuple[str, bool]:
 
 def _diff(element: Diff, lang: str) -> list[Component]:
     if element.by_words:
-        runs = ((*_WORDS[part.op], visible.block(part.text.raw)) for part in element.parts)
+        runs = ((*WORD_SIGNS[part.op], visible.block(part.text.raw)) for part in element.parts)
         shown = "".join(f"{start}{words}{end}" for start, end, words in runs)
     else:
-        shown = "\n".join(_SIGN[part.op] + visible.block(part.text.raw) for part in element.parts)
+        shown = "\n".join(SIGNS[part.op] + visible.block(part.text.raw) for part in element.parts)
     return [*_label(element.label, lang), boxed(_whole(shown, lang))]
 
 

@@ -100,11 +100,6 @@ def clipped(shown: str, longest: int) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
-def raw(words: Line) -> str:
-    """A line as it was received, for a file."""
-    return "".join(part.raw if isinstance(part, Theirs) else part.text for part in words)
-
-
 def short_line(words: Line, longest: int) -> Line:
     """The line with at most half as many parts, each text of theirs at most `longest` characters."""
     short = [

@@ -177,6 +177,12 @@ class Op(StrEnum):
     GAP = "gap"
 
 
+SIGNS = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
+"""What stands before a line of a diff."""
+WORD_SIGNS = {Op.SAME: ("", ""), Op.ADDED: ("{+", "+}"), Op.REMOVED: ("[-", "-]"), Op.GAP: ("", "")}
+"""What stands around words of one, where there are no colours."""
+
+
 class Part(Value):
     """One piece of a diff: a line (without its line break) or a run of words."""
 

@@ -168,8 +168,13 @@ def _decide(inquiry: Inquiry, verb: Verb, words: str = "") -> Reply:
         verdict=verdict,
         reason=words if verb is Verb.REJECT else "",
         conditions=words if verb is Verb.CHANGE else "",
-        scope=_SCOPES.get(verb, Scope.ONCE),
+        scope=scope_of(verb),
     )
+
+
+def scope_of(verb: Verb) -> Scope:
+    """How far an approval by this verb reaches."""
+    return _SCOPES.get(verb, Scope.ONCE)
 
 
 _SCOPES = dict(zip(FURTHER, (Scope.TASK, Scope.RULE, Scope.UNTIL), strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cards import slack_forms, text, wording
-from cards.attach import Fitted, fitted
+from cards.attach import Fitted, fitted, shortened
 from cards.model import (
     Attachment,
     Card,
@@ -20,7 +20,6 @@ from cards.model import (
     Element,
     Hint,
     Paragraph,
-    Question,
     Questions,
     Theirs,
 )
@@ -29,7 +28,6 @@ from cards.slack_parts import (
     TEXT,
     Json,
     escaped,
-    raw,
     rich,
     run,
     section,
@@ -124,7 +122,9 @@ def _gathered(card: Card, uploaded: bool, prefix: str) -> Fitted:
         rest += (kept for kept in alone.card.elements if not isinstance(kept, Attachment))
         for file in alone.files:
             label = getattr(element, "label", ()) or wording.line(card.lang, "label.details")
-            texts.append(f"{raw(label)}\n{text.INDENT}" + file.text.raw.replace("\n", f"\n{text.INDENT}"))
+            texts.append(
+                f"{text.raw(label)}\n{text.INDENT}" + file.text.raw.replace("\n", f"\n{text.INDENT}")
+            )
     if not texts:
         return Fitted(card=card, files=())
     whole = Code(label=wording.line(card.lang, "label.details"), text=Theirs(raw="\n\n".join(texts)))
@@ -146,28 +146,7 @@ def _as_it_is(element: Element) -> tuple[Element, ...]:
 
 def _shorter(element: Element) -> tuple[Element, ...]:
     """Questions of which only the beginnings stay; the file has the whole."""
-    if not isinstance(element, Questions):
-        return (element,)
-    return (element.model_copy(update={"items": tuple(map(_short_question, element.items))}),)
-
-
-def _short_question(question: Question) -> Question:
-    options = tuple(
-        option.model_copy(
-            update={
-                "label": _short(option.label),
-                "description": _short(option.description),
-                "preview": Theirs(raw=""),
-            }
-        )
-        for option in question.options
-    )
-    short = {"header": _short(question.header), "text": _short(question.text), "options": options}
-    return question.model_copy(update=short)
-
-
-def _short(theirs: Theirs) -> Theirs:
-    return theirs if len(theirs.raw) <= _SHORT else Theirs(raw=f"{theirs.raw[:_SHORT].rstrip(' …')} …")
+    return (shortened(element, _SHORT) if isinstance(element, Questions) else element,)
 
 
 def _left_out(element: Element) -> tuple[Element, ...]:

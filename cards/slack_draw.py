@@ -8,6 +8,7 @@ from typing import Any
 from cards import markdown, visible, wording
 from cards.model import (
     FURTHER,
+    SIGNS,
     Actions,
     Attachment,
     Button,
@@ -79,7 +80,6 @@ _EMOJI: Mapping[CardState, str] = {
     CardState.STUCK: "🆘",
 }
 """In front of the words that say the same."""
-_SIGN = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
 _LOOK = {Op.SAME: {}, Op.ADDED: {"bold": True}, Op.REMOVED: {"strike": True}, Op.GAP: {}}
 
 
@@ -126,7 +126,7 @@ def _diff(element: Diff, lang: str) -> list[Json]:
         runs = (run(visible.block(part.text.raw), **_LOOK[part.op]) for part in element.parts)
         return [rich(_label(element.label), quote(one for more in runs for one in more))]
     lines = (
-        _SIGN[part.op] + row for part in element.parts for row in visible.block(part.text.raw).split("\n")
+        SIGNS[part.op] + row for part in element.parts for row in visible.block(part.text.raw).split("\n")
     )
     return [rich(_label(element.label), _pre("\n".join(lines), lang))]
 

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from cards import visible, wording
+from cards import text, visible, wording
 from cards.model import Button, Input, InputKind, Theirs, Verb
-from cards.slack_parts import TEXT, Json, cut, line, plain, raw, rich, run, section, weight, words
+from cards.slack_parts import TEXT, Json, cut, line, plain, rich, run, section, weight, words
 
 TITLE = 24
 """Characters of a view's title and of its two buttons (slack_sdk, models/views)."""
@@ -192,7 +192,7 @@ def _element(field: Input) -> Json:
 
 
 def _not_here(left: list[Input], lang: str) -> Json:
-    names = [Theirs(raw=cut(raw(field.label), _NAME), code=True) for field in left[:_NAMED]]
+    names = [Theirs(raw=cut(text.raw(field.label), _NAME), code=True) for field in left[:_NAMED]]
     listed = wording.listed(lang, names)
     if len(left) > _NAMED:
         more = wording.text(lang, "slack.more", n=wording.number(lang, len(left) - _NAMED))

@@ -69,11 +69,6 @@ def words(line: Line) -> str:
     return "".join(visible.inline(part.raw) if isinstance(part, Theirs) else part.text for part in line)
 
 
-def raw(line: Line) -> str:
-    """A line as it was received, for a file or for another text of theirs."""
-    return "".join(part.raw if isinstance(part, Theirs) else part.text for part in line)
-
-
 def before(label: Line, lang: str) -> str:
     """What stands between a label and its value; a question needs no colon."""
     return " " if words(label).endswith(("?", "？")) else wording.text(lang, "label.colon")

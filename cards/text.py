@@ -10,6 +10,8 @@ from typing import Any
 
 from cards import visible, wording
 from cards.model import (
+    SIGNS,
+    WORD_SIGNS,
     Actions,
     Attachment,
     Card,
@@ -20,7 +22,6 @@ from cards.model import (
     Footer,
     Hint,
     Line,
-    Op,
     Outcome,
     Paragraph,
     Prose,
@@ -33,8 +34,6 @@ from cards.model import (
 )
 
 INDENT = "    "
-_SIGN = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
-_WORDS = {Op.SAME: ("", ""), Op.ADDED: ("{+", "+}"), Op.REMOVED: ("[-", "-]"), Op.GAP: ("", "")}
 _TYPED = (Verb.STOP, Verb.RETRY)
 """Verbs that have a word to type and no number."""
 
@@ -52,6 +51,11 @@ def render(card: Card) -> str:
 def plain(line: Line) -> str:
     """One line as text."""
     return "".join(visible.inline(p.raw) if isinstance(p, Theirs) else p.text for p in line)
+
+
+def raw(line: Line) -> str:
+    """A line as it was received, for a file or for another text of theirs."""
+    return "".join(part.raw if isinstance(part, Theirs) else part.text for part in line)
 
 
 def _indented(text: Theirs) -> Iterator[str]:
@@ -82,11 +86,11 @@ def _block(element: Code | Quote | Prose | Attachment, lang: str) -> list[str]:
 
 def _diff(element: Diff, lang: str) -> list[str]:
     if not element.by_words:
-        shown = (f"{_SIGN[part.op]}{visible.block(part.text.raw)}" for part in element.parts)
+        shown = (f"{SIGNS[part.op]}{visible.block(part.text.raw)}" for part in element.parts)
         return _labelled(element.label, (INDENT + line for part in shown for line in part.split("\n")), lang)
     words = ""
     for part in element.parts:
-        start, end = _WORDS[part.op]
+        start, end = WORD_SIGNS[part.op]
         words += f"{start}{visible.block(part.text.raw)}{end}"
     return _labelled(element.label, (INDENT + line for line in words.split("\n")), lang)
 

@@ -38,6 +38,7 @@ from markupsafe import Markup, escape
 from cards import markdown, visible
 from cards.html import LINE_BREAK, block, inline, line, marked, plain, tag, void
 from cards.model import (
+    SIGNS,
     Actions,
     Attachment,
     Button,
@@ -62,7 +63,6 @@ from cards.model import (
     Warn,
 )
 
-_SIGN = {Op.SAME: "  ", Op.ADDED: "+ ", Op.REMOVED: "- ", Op.GAP: "  "}
 _TAG = {Op.SAME: "span", Op.ADDED: "ins", Op.REMOVED: "del", Op.GAP: "span"}
 _ROWS = 12
 """Most lines an input shows before it scrolls; it still holds the whole value."""
@@ -131,7 +131,7 @@ def _diff(element: Diff) -> Markup:
         if element.by_words:
             parts.append(tag(_TAG[part.op], kind, block(part.text)))
         else:
-            parts.append(tag(_TAG[part.op], kind, escape(_SIGN[part.op]), block(part.text)) + "\n")
+            parts.append(tag(_TAG[part.op], kind, escape(SIGNS[part.op]), block(part.text)) + "\n")
     shape = "diff card-diff-words" if element.by_words else "diff"
     return _labelled(shape, element.label, _pre(element.label, *parts))
 

@@ -41,6 +41,7 @@ SDK_HOMES: dict[str, dict[str, str]] = {
     "starlette": {
         "bot/web": "the pages and the API",
         "bot/doors.py": "the type of what answers signed calls",
+        "bot/background.py": "reads the bodies of those calls",
         "bot/slack": "takes Slack's signed calls",
         "bot/feishu": "takes Feishu's signed calls",
         "agent_runner/messages_api.py": "the scripted model",

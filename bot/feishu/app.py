@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from agent_runner.config_chats import Feishu
 from agent_runner.errors import CountersignError, NotAllowed, TryLater
 from agent_runner.registers import Registers
+from bot.background import Background, body_of
 from bot.feishu import inbound, webhook
 from bot.feishu.connection import LongConnection
 from bot.feishu.people import People
@@ -29,8 +30,8 @@ ANSWER_SECONDS = 2.5
 """Until a click is answered in any case; Feishu waits 3."""
 REPLAY_SECONDS = 900
 """How long a request's signature is remembered: longer than the 5 minutes for which it is fresh."""
-MOST_BODY = 1_000_000
-"""Bytes of one HTTP request; Feishu's own are far smaller."""
+GRACE = 5.0
+"""Seconds for what was taken to be done when the bot stops."""
 
 Json = dict[str, Any]
 Members = Callable[[str], Coroutine[Any, Any, tuple[str, ...]]]
@@ -57,7 +58,7 @@ class FeishuApp:
         self._members = members
         self._connection: LongConnection | None = None
         self._groups: asyncio.Task[None] | None = None
-        self._works: set[asyncio.Task[None]] = set()
+        self._background = Background("Feishu")
 
     async def start(self) -> None:
         """Connects; raises `FixConfiguration` for refused credentials, `TryLater` if Feishu is away."""
@@ -84,8 +85,7 @@ class FeishuApp:
             await asyncio.gather(self._groups, return_exceptions=True)
         if self._connection is not None:
             await self._connection.stop()
-        if self._works:
-            await asyncio.wait(self._works, timeout=5)
+        await self._background.end(GRACE)
         await self._talk.end()
 
     @property
@@ -107,11 +107,12 @@ class FeishuApp:
         if request.method != "POST":
             return Response(status_code=405)
         until = time.monotonic() + ANSWER_SECONDS
-        body = await _body(request)
+        body = await body_of(request)
         if body is None:
             return Response(status_code=413)
+        doubts: list[str] = []
         try:
-            payload = await asyncio.to_thread(self._opened, dict(request.headers), body)
+            payload = await asyncio.to_thread(self._opened, dict(request.headers), body, doubts)
         except NotAllowed as refused:
             log.warning("a request to %s was refused: %s", PATH, refused)
             return JSONResponse({"msg": "refused"}, status_code=403)
@@ -121,61 +122,41 @@ class FeishuApp:
         if asked is not None:
             return JSONResponse(asked)
         if inbound.kind_of(payload) == inbound.CLICK:
-            return JSONResponse(await self._clicked(payload, until))
-        self._do(self._talk.event(payload))
+            return JSONResponse(self._talk.failed() if doubts else await self._clicked(payload, until))
+        self._background.do(self._talk.event(payload))  # a message is known by its own id as well
         return JSONResponse({})
 
-    def _opened(self, headers: Mapping[str, str], body: bytes) -> Json:
+    def _opened(self, headers: Mapping[str, str], body: bytes, doubts: list[str]) -> Json:
+        """What is in a request. `doubts` gets those of which nobody knows whether they were here before."""
+
+        def seen(key: str) -> bool:
+            try:
+                return not self._registers.first_time(key, seconds=REPLAY_SECONDS)
+            except TryLater:
+                doubts.append(key)
+                return False
+
         return webhook.open_request(
             headers,
             body,
             encrypt_key=self._secrets.get("FEISHU_ENCRYPT_KEY", ""),
             verification_token=self._secrets.get("FEISHU_VERIFICATION_TOKEN", ""),
             now=time.time(),
-            seen=self._seen,
+            seen=seen,
         )
-
-    def _seen(self, key: str) -> bool:
-        """Whether a request was here before. Without the store nothing can be done: let that be told."""
-        try:
-            return not self._registers.first_time(key, seconds=REPLAY_SECONDS)
-        except TryLater:
-            return False
 
     async def _clicked(self, payload: Json, until: float) -> Json:
         """The answer in time; what takes longer goes on, and the card tells."""
         work = asyncio.ensure_future(self._talk.click(payload))
         done, _ = await asyncio.wait({work}, timeout=max(0.0, until - time.monotonic()))
         if not done:
-            self._do(_finished(work))
+            self._background.do(_finished(work))
             return self._talk.late()
         if work.exception() is not None:
             log.error("a click could not be dealt with", exc_info=work.exception())
             return self._talk.failed()
         return work.result()
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_logged(work))
-        self._works.add(task)
-        task.add_done_callback(self._works.discard)
-
-
-async def _body(request: Request) -> bytes | None:
-    """The whole body; None if it is too long, of which no more is read than that."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BODY:
-            return None
-    return bytes(body)
-
 
 async def _finished(work: asyncio.Future[Json]) -> None:
     await work
-
-
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except Exception:
-        log.exception("something that came from Feishu could not be dealt with")

@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Callable
 
 from agent_runner.errors import TryLater
 from agent_runner.registers import Registers
-from bot.delivery import PlaceGone
+from bot.delivery import REFUSED, PlaceGone
 from bot.doors import Parts
 from bot.feishu import probe
 from bot.feishu.api import UUID_CHARS, FeishuApi
-from bot.feishu.doctor import CONNECT_SECONDS, NETWORK, REFUSED, WHERE, invite, opened, refused
+from bot.feishu.doctor import CONNECT_SECONDS, NETWORK, WHERE, invite, opened, refused
 from bot.feishu.door import FeishuDoor
 from bot.feishu.frames import load
 from bot.feishu.permissions import request_url
-from bot.feishu.talk import LOCALES
 from bot.findings import Finding, fail, ok
 from bot.settings import Settings
+from cards.feishu_text import LOCALES
 
 CLICK_SECONDS = 60.0
 """Longest wait for a person to press the button of the test card (ours)."""

@@ -80,10 +80,8 @@ class FeishuClient:
 
     async def open_thread(self, chat: str, card: Card) -> Place:
         """Begins a thread in that chat with this card."""
-        drawn = feishu.render(feishu.fit(card, uploaded=True).card)
-        sent = await self.api.send(
-            chat, "interactive", drawn, uuid=_uuid(chat, card.fingerprint, card.task_id)
-        )
+        key = _uuid(chat, card.fingerprint, card.task_id)
+        sent = await self.api.send(chat, "interactive", feishu.render(card), uuid=key)
         return Place(platform="feishu", chat=chat, thread=sent.message_id)
 
     async def _reply(self, place: Place, kind: str, content: dict[str, Any], uuid: str) -> str:
@@ -111,13 +109,12 @@ class FeishuClient:
         await self._reply(place, "text", {"text": mention + neutral(text)}, _uuid("tell", about, text))
 
     async def post_card(self, place: Place, card: Card, *, about: str) -> str:
-        """Puts a card that the courier does not look after into the thread."""
-        drawn = feishu.render(feishu.fit(card, uploaded=True).card)
-        return await self._reply(place, "interactive", drawn, _uuid("card", about))
+        """Puts a short card that the courier does not look after into the thread."""
+        return await self._reply(place, "interactive", feishu.render(card), _uuid("card", about))
 
-    async def repaint(self, message_id: str, card: Card) -> None:
+    async def repaint(self, place: Place, message_id: str, card: Card) -> None:  # noqa: ARG002  (its id is enough)
         """Makes such a card show another one."""
-        await self.api.patch(message_id, feishu.render(feishu.fit(card, uploaded=True).card))
+        await self.api.patch(message_id, feishu.render(card))
 
 
 def _uuid(*parts: str) -> str:

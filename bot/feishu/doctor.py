@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from agent_runner.config_chats import Feishu
 from agent_runner.errors import CountersignError, FixConfiguration, TryLater
-from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
+from bot.delivery import REFUSED, SlowDown
 from bot.feishu import dial
 from bot.feishu.api import FeishuApi
 from bot.feishu.frames import load
@@ -24,9 +24,6 @@ from bot.settings import Settings
 
 CONNECT_SECONDS = 10.0
 """Longest wait for a connection and a pong (ours; Feishu answers in well under a second)."""
-
-REFUSED = (CountersignError, SlowDown, PlaceGone, MessageGone, CardRefused)
-"""All that a call may raise (see `bot.feishu.errors`)."""
 
 ON = 2
 """`activate_status` of a bot that is on in the tenant (bot-v3/bot/get)."""

@@ -13,8 +13,9 @@ from bot.feishu.api import FeishuApi
 from bot.feishu.app import PATH, FeishuApp
 from bot.feishu.client import FeishuClient
 from bot.feishu.people import People
-from bot.feishu.talk import LOCALES, Talk
+from bot.feishu.talk import Talk
 from bot.frontdesk import FrontDesk
+from cards.feishu_text import LOCALES
 
 
 class FeishuDoor:
@@ -34,12 +35,20 @@ class FeishuDoor:
             languages=(lang, *(other for other in LOCALES if other != lang)),
             fallback=chat.fallback,
             interactive=chat.interactive,
-            page=lambda task_id: f"{parts.page}/t/{task_id}",
+            page=parts.page_of,
         )
         people = People(self._api, parts.clock)
         conversation = Conversation(
-            FrontDesk(parts.handler, parts.store, parts.registers, chat, clock=parts.clock),
+            FrontDesk(
+                parts.handler,
+                parts.store,
+                parts.registers,
+                chat,
+                page_is_public=parts.page_is_public,
+                clock=parts.clock,
+            ),
             parts.registers,
+            client,
             lang=lang,
             zone=parts.zone,
             clock=parts.clock,

@@ -5,40 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from agent_runner.errors import CountersignError, TryLater
 from agent_runner.model import Actor, Inquiry, Place
-from agent_runner.registers import Held
-from bot import telling
 from bot.commands import Pressed
-from bot.conversation import Conversation, Told
-from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
+from bot.conversation import Conversation, Told, looks_like_an_answer
 from bot.feishu import inbound, probe
 from bot.feishu.client import FeishuClient
 from bot.feishu.inbound import Click, Payload
 from bot.feishu.people import People
-from bot.frontdesk import held_verb
-from cards import compose, feishu, feishu_forms, spoken, wording
-from cards.model import APPROVES, Card, Verb
+from cards import compose, feishu, feishu_forms, wording
+from cards.feishu_text import LOCALES
+from cards.model import APPROVES, Card
 from cards.people import Names
 
 log = logging.getLogger(__name__)
 
-LOCALES = {"zh": "zh_cn", "en": "en_us", "ja": "ja_jp"}
-"""Our languages as Feishu's toasts and cards name them."""
 PAUSE_MS = 3_500
 """How long the courier keeps away from a card that is being answered: Feishu waits 3 s for the answer."""
 SETTLES = 0.3
 """Seconds after the answer in which an update of the card could still be undone by it."""
-TRIES = 4
-"""How often an answer to somebody is sent at most."""
-RETRY_SECONDS = 1.0
-"""Before an answer is sent again of which nobody knows whether it arrived."""
 
 Answer = dict[str, Any]
-T = TypeVar("T")
 
 
 class Talk:
@@ -68,67 +57,18 @@ class Talk:
         place = Place(platform="feishu", chat=message.chat, thread=message.root)
         meant = message.direct or self.people.bot in message.mentions
         try:
-            known = await asyncio.to_thread(self._begun, message, place)
-            if not (known or meant):
-                return  # people talking to each other
-            heard = inbound.heard(message, await self._actor(message), bot=self.people.bot)
-            verb = held_verb(heard.text)
-            before = await asyncio.to_thread(self.conversation.desk.held_in, heard) if verb else None
+            if not (meant or await self.conversation.begun(place, message.message_id)):
+                return  # people talking to each other: nobody needs to be looked up
         except TryLater as error:
-            if meant or _answers(message.text):
-                await self._tell(place, await self._actor(message), error, message.message_id)
+            if looks_like_an_answer(message.text):
+                actor = await self._actor(message)
+                await self.conversation.tell_trouble(place, actor, message.message_id, error)
             return
-        answer = await self.conversation.hear(heard)
-        if isinstance(answer, Held):
-            await self._ask_about(answer)
-            return
-        if before is not None and verb is not None:
-            await self._settle(before, verb)
-        if answer:
-            await self._tell(heard.place, heard.actor, answer, message.message_id)
+        heard = inbound.heard(message, await self._actor(message), bot=self.people.bot)
+        await self.conversation.hear(heard)
 
     async def _actor(self, message: inbound.Message) -> Actor:
         return await self.people.actor(message.open_id, tenant=message.tenant, home=message.home)
-
-    def _begun(self, message: inbound.Message, place: Place) -> bool:
-        """Whether a message stands in a thread in which something is going on."""
-        registers = self.conversation.registers
-        if registers.task_at(place):
-            return True
-        return message.root != message.message_id and registers.held_in(place) is not None
-
-    async def _tell(self, place: Place, actor: Actor, words: str | CountersignError, about: str) -> None:
-        text = words if isinstance(words, str) else telling.told(words, self.conversation.lang)
-        await self._sent(lambda: self.client.tell(place, actor, text, about=about))
-
-    async def _ask_about(self, old: Held) -> None:
-        """Posts the card that asks about an old message, and notes which it is."""
-        card = self.conversation.held_card(old)
-        shown = await self._sent(lambda: self.client.post_card(old.place, card, about=old.id))
-        if shown:
-            await asyncio.to_thread(self.conversation.registers.note_held, old.having(shown=shown))
-
-    async def _settle(self, about: Held, verb: Verb) -> None:
-        """Takes the buttons off the card about an old message, if words have answered it."""
-        now = await self.conversation.held(about.id)
-        if now is None and about.shown:
-            card = self.conversation.held_card(about, verb)
-            await self._sent(lambda: self.client.repaint(about.shown, card))
-
-    async def _sent(self, send: Callable[[], Awaitable[T]]) -> T | None:
-        """Sends something, again if Feishu asks to wait or does not answer: its `uuid` makes it one."""
-        for last in (*[False] * (TRIES - 1), True):
-            try:
-                return await send()
-            except (SlowDown, TryLater) as error:
-                if not last:
-                    await asyncio.sleep(error.seconds if isinstance(error, SlowDown) else RETRY_SECONDS)
-                    continue
-                log.warning("an answer could not be sent: %s", error)
-            except (CountersignError, CardRefused, PlaceGone, MessageGone) as error:
-                log.warning("an answer could not be sent: %s", error)
-                break
-        return None
 
     # --- presses -------------------------------------------------------------------------
 
@@ -144,7 +84,7 @@ class Talk:
             return await self._press_held(click, actor)
         if click.pressed.inquiry_id:
             return await self._press_request(click, actor)
-        told = await self.conversation.press(_pressed(click, actor, {}))
+        told = await self.conversation.press(Pressed(actor=actor, fields={}, **click.pressed._asdict()))
         return self._toast(told)
 
     async def _tested(self, token: str) -> Answer:
@@ -159,7 +99,7 @@ class Talk:
 
     async def _press_held(self, click: Click, actor: Actor) -> Answer:
         about = await self.conversation.held(click.pressed.held_id)
-        told = await self.conversation.press(_pressed(click, actor, {}))
+        told = await self.conversation.press(Pressed(actor=actor, fields={}, **click.pressed._asdict()))
         answer = self._toast(told)
         if told.error is None and about is not None:  # whatever came of it, it is asked no more
             cards = [
@@ -189,7 +129,7 @@ class Talk:
         approves = click.pressed.verb in APPROVES
         if approves and inquiry.open and feishu_forms.says_more(inquiry, fields):
             return "feishu.words_left"
-        return await self.conversation.press(_pressed(click, actor, fields))
+        return await self.conversation.press(Pressed(actor=actor, fields=fields, **click.pressed._asdict()))
 
     async def _answered(self, told: Told | str, inquiry: Inquiry) -> Answer:
         if isinstance(told, str):
@@ -251,7 +191,7 @@ class Talk:
 
     def late(self) -> Answer:
         """The answer to a press that takes longer than Feishu waits."""
-        words = {lang: wording.text(lang, "feishu.late") for lang in LOCALES}
+        words = {lang: wording.text(lang, "reply.late") for lang in LOCALES}
         return {"toast": self._words("warning", words)}
 
     def failed(self) -> Answer:
@@ -260,24 +200,5 @@ class Talk:
         return {"toast": self._words("error", words)}
 
 
-def _answers(text: str) -> bool:
-    """Whether words look like an answer or a command: then it is told that they did not count."""
-    said = spoken.without_mentions(text)
-    return spoken.command(said) is not None or spoken.hear(spoken.split_number(said)[1]).kind != "words"
-
-
 def _raw(card: dict[str, Any]) -> Answer:
     return {"type": "raw", "data": card}
-
-
-def _pressed(click: Click, actor: Actor, fields: dict[str, list[str]]) -> Pressed:
-    on = click.pressed
-    return Pressed(
-        actor=actor,
-        verb=on.verb,
-        revision=max(0, on.revision),
-        inquiry_id=on.inquiry_id,
-        task_id=on.task_id,
-        held_id=on.held_id,
-        fields=fields,
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Coroutine
 from time import time
 from typing import Any
 
@@ -22,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from agent_runner.config_chats import Slack
 from agent_runner.errors import CountersignError
 from agent_runner.registers import Registers
+from bot.background import Background, body_of
 from bot.kept_groups import keep_reading
 from bot.slack.client import SlackClient
 from bot.slack.inbound import Payload
@@ -37,8 +37,8 @@ CONNECTIONS = 2
 PING_SECONDS = 5.0
 SILENT_SECONDS = 30.0
 """A socket without a pong for this long is given up and opened anew (the SDK tries after 20 s)."""
-MOST_BODY = 1_000_000
-"""Bytes of one HTTP request; Slack's own are far smaller."""
+GRACE = 5.0
+"""Seconds for what was acknowledged to be done when the bot stops."""
 _ANY = re.compile(r"[\s\S]*")
 
 Body = dict[str, Any]
@@ -69,7 +69,7 @@ class SlackApp:
         self._bolt: AsyncApp | None = None
         self._sockets: list[_Socket] = []
         self._loops: list[asyncio.Task[None]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("Slack")
 
     # --- life ----------------------------------------------------------------------------
 
@@ -94,8 +94,7 @@ class SlackApp:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
         await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
+        await self._background.end(GRACE)
         await self.client.api.close()
 
     async def _watch(self) -> None:
@@ -116,7 +115,7 @@ class SlackApp:
         request = Request(scope, receive)
         answer = BoltResponse(status=404, body="not here")
         if self._bolt is not None and self.config.mode == "http" and request.method == "POST":
-            body = await _body_of(request)
+            body = await body_of(request)
             answer = BoltResponse(status=413, body="too large")
             if body is not None:
                 answer = await self._bolt.async_dispatch(to_async_bolt_request(request, body))
@@ -152,15 +151,15 @@ class SlackApp:
     async def _event(self, body: Body) -> None:
         kind = (body.get("event") or {}).get("type")
         if kind in ("message", "app_mention"):
-            self._do(self.talk.message(body))
+            self._background.do(self.talk.message(body))
         elif kind == "app_home_opened":
-            self._do(self.talk.home.opened(body))
+            self._background.do(self.talk.home.opened(body))
         elif kind == "assistant_thread_started":
-            self._do(self.talk.home.assistant(body))
+            self._background.do(self.talk.home.assistant(body))
 
     async def _action(self, ack: AsyncAck, body: Body) -> None:
         await ack()
-        self._do(self.talk.click(body))
+        self._background.do(self.talk.click(body))
 
     async def _view(self, ack: AsyncAck, body: Body) -> None:
         try:
@@ -172,34 +171,12 @@ class SlackApp:
 
     async def _command(self, ack: AsyncAck, body: Body, respond: AsyncRespond) -> None:
         await ack()
-        self._do(self._answer_command(body, respond))
+        self._background.do(self._answer_command(body, respond))
 
     async def _answer_command(self, body: Payload, respond: AsyncRespond) -> None:
         text = await self.talk.command(body)
         if text:
             await respond(text=text, response_type="ephemeral")
-
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_logged(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-async def _body_of(request: Request) -> bytes | None:
-    """The body; None if it is too large, of which no more is read: anybody can send it."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BODY:
-            return None
-    return body
-
-
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except Exception:
-        log.exception("something that came from Slack could not be dealt with")
 
 
 async def _nothing(ack: AsyncAck) -> None:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from agent_runner.registers import Registers
-from bot.delivery import PlaceGone
+from bot.delivery import REFUSED, PlaceGone
 from bot.doors import Parts
 from bot.findings import Finding, fail, ok
 from bot.settings import Settings
@@ -15,7 +15,6 @@ from bot.slack import probe
 from bot.slack.api import SlackApi
 from bot.slack.doctor import NETWORK, WHERE, invite, opened
 from bot.slack.door import SlackDoor
-from bot.slack.errors import REFUSED
 from bot.slack.manifest import request_url
 
 CLICK_SECONDS = 60.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,12 +9,9 @@ from typing import Any
 from agent_runner.model import Actor, Place
 from bot.delivery import CardRefused, Form, Shown
 from bot.slack.api import SlackApi
-from bot.slack.errors import REFUSED
 from cards import slack, visible, wording
 from cards.attach import Fitted
 from cards.model import Attachment, Card
-
-log = logging.getLogger(__name__)
 
 MARK = "countersign_message"
 """The event_type of the metadata by which a message of ours is found again."""
@@ -100,9 +96,7 @@ class SlackClient:
 
     async def open_thread(self, chat: str, card: Card) -> Place:
         """Begins a thread in that channel with this card."""
-        answer = await self.api.call(
-            "chat.postMessage", channel=chat, **_card(slack.fit(card, uploaded=True).card)
-        )
+        answer = await self.api.call("chat.postMessage", channel=chat, **_card(card))
         return Place(platform="slack", chat=str(answer["channel"]), thread=str(answer["ts"]))
 
     def _content(self, shown: Shown) -> Mapping[str, Any]:
@@ -121,7 +115,7 @@ class SlackClient:
 
     # --- to one person, and in passing ---------------------------------------------------
 
-    async def whisper(self, place: Place, user: str, text: str) -> None:
+    async def tell(self, place: Place, actor: Actor, text: str, *, about: str = "") -> None:  # noqa: ARG002  (a thread is enough)
         """Tells one person something in the thread; in a chat with them alone it is a plain message.
 
         Accounts in it are shown by name: a mention that only one person sees notifies nobody else.
@@ -130,33 +124,18 @@ class SlackClient:
         if place.chat.startswith(DIRECT):
             await self.api.call("chat.postMessage", **fields)
         else:
-            await self.api.call("chat.postEphemeral", user=user, **fields)
+            await self.api.call("chat.postEphemeral", user=actor.user_id, **fields)
 
-    async def tell(self, place: Place, actor: Actor, text: str) -> None:
-        """The same, where nothing more can be done if it fails."""
-        try:
-            await self.whisper(place, actor.user_id, text)
-        except REFUSED as error:
-            log.warning("%s could not be told something in %s: %s", actor.user_id, place.chat, error)
-
-    async def post_card(self, place: Place, card: Card) -> str:
-        """Puts a card that the courier does not look after into the thread."""
-        fitted = slack.fit(card, uploaded=True).card
+    async def post_card(self, place: Place, card: Card, *, about: str = "") -> str:  # noqa: ARG002  (see above)
+        """Puts a short card that the courier does not look after into the thread."""
         answer = await self.api.call(
-            "chat.postMessage", channel=place.chat, thread_ts=place.thread, **_card(fitted)
+            "chat.postMessage", channel=place.chat, thread_ts=place.thread, **_card(card)
         )
         return str(answer["ts"])
 
-    async def repaint(self, chat: str, message_id: str, card: Card) -> None:
+    async def repaint(self, place: Place, message_id: str, card: Card) -> None:
         """Changes such a card."""
-        await self.api.call(
-            "chat.update", channel=chat, ts=message_id, **_card(slack.fit(card, uploaded=True).card)
-        )
-
-
-def task_link(base: str) -> Callable[[str], str]:
-    """The page of a task at this address."""
-    return lambda task_id: f"{base}/t/{task_id}"
+        await self.api.call("chat.update", channel=place.chat, ts=message_id, **_card(card))
 
 
 def plain(text: str) -> str:

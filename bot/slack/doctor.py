@@ -12,11 +12,10 @@ import aiohttp
 
 from agent_runner.config_chats import Slack
 from agent_runner.errors import FixConfiguration, TryLater
-from bot.delivery import SlowDown
+from bot.delivery import REFUSED, SlowDown
 from bot.findings import Finding, Level, fail, ok, warn
 from bot.settings import Settings
 from bot.slack.api import SlackApi
-from bot.slack.errors import REFUSED
 from bot.slack.manifest import SCOPES, request_url
 
 SOCKET_SECONDS = 10.0

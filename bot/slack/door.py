@@ -12,7 +12,7 @@ from bot.doors import Parts, needed
 from bot.frontdesk import FrontDesk
 from bot.slack.api import SlackApi
 from bot.slack.app import PATH, SlackApp
-from bot.slack.client import SlackClient, task_link
+from bot.slack.client import SlackClient
 from bot.slack.forms import Forms
 from bot.slack.home import Home
 from bot.slack.people import People
@@ -34,10 +34,17 @@ class SlackDoor:
             lang=lang,
             fallback=chat.fallback,
             interactive=chat.interactive,
-            page=task_link(parts.page),
+            page=parts.page_of,
         )
         people = People(api, parts.clock)
-        desk = FrontDesk(parts.handler, parts.store, parts.registers, chat, clock=parts.clock)
+        desk = FrontDesk(
+            parts.handler,
+            parts.store,
+            parts.registers,
+            chat,
+            page_is_public=parts.page_is_public,
+            clock=parts.clock,
+        )
         self.client: Client = client
         self._app = SlackApp(
             chat,
@@ -48,7 +55,7 @@ class SlackDoor:
             signing_secret=secret if chat.mode == "http" else "",
         )
         conversation = Conversation(
-            desk, parts.registers, lang=lang, zone=parts.zone, clock=parts.clock, wake=parts.wake
+            desk, parts.registers, client, lang=lang, zone=parts.zone, clock=parts.clock, wake=parts.wake
         )
         self._talk = Talk(
             conversation,

@@ -88,8 +88,6 @@ OUTCOMES: Mapping[str, type[Exception]] = {
     **dict.fromkeys(("ratelimited", "rate_limited"), SlowDown),
 }
 
-REFUSED = (CountersignError, CardRefused, MessageGone, PlaceGone, SlowDown)
-"""All that a call may raise."""
 WAIT = 1.0
 """Seconds to wait when Slack limits the rate and does not say for how long (1 message/s/channel)."""
 

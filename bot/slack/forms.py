@@ -12,10 +12,10 @@ from agent_runner.errors import CountersignError, FixInput, TryLater
 from bot import telling
 from bot.commands import Pressed
 from bot.conversation import Conversation
+from bot.delivery import REFUSED
 from bot.handle import Reply
 from bot.slack import inbound
 from bot.slack.client import SlackClient
-from bot.slack.errors import REFUSED
 from bot.slack.inbound import Click, Payload
 from bot.slack.people import People
 from cards import compose, slack_forms, visible, wording
@@ -49,7 +49,7 @@ class Forms:
         except (*REFUSED, KeyError) as error:
             log.info("a form could not be opened: %s", error)
             actor = await self._people.actor(click.user, click.team)
-            await self._client.tell(click.place, actor, wording.text(lang, "chat.form_failed"))
+            await self._conversation.tell(click.place, actor, wording.text(lang, "chat.form_failed"))
             return
         try:
             actor = await self._people.actor(click.user, click.team)
@@ -62,7 +62,7 @@ class Forms:
             await api.call("views.update", view_id=view["id"], hash=view.get("hash"), view=shown)
         except REFUSED as error:
             log.info("a form could not be filled in: %s", error)
-            await self._client.tell(click.place, actor, wording.text(lang, "chat.form_failed"))
+            await self._conversation.tell(click.place, actor, wording.text(lang, "chat.form_failed"))
 
     async def submitted(self, body: Payload) -> Answer | None:
         """What to answer to a submitted form; None closes it. What was typed is never lost by an error."""
@@ -73,8 +73,10 @@ class Forms:
         try:
             async with asyncio.timeout(SUBMIT_SECONDS):
                 return await self._submit(form, *inbound.person_of(body))
-        except (TimeoutError, TryLater):
+        except TryLater:
             return form.failed(wording.text(self._lang, "reply.not_recorded"))
+        except TimeoutError:  # it may still be recorded: then the next attempt says by whom
+            return form.failed(wording.text(self._lang, "reply.late"))
         finally:
             self._conversation.wake()
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from agent_runner.model import Actor
+from bot.delivery import REFUSED
 from bot.slack.api import SlackApi
-from bot.slack.errors import REFUSED
 
 log = logging.getLogger(__name__)
 

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 
 from agent_runner.errors import CountersignError, TryLater
 from agent_runner.model import Actor, Place
-from agent_runner.registers import Held
 from bot import telling
 from bot.commands import Heard, Pressed
-from bot.conversation import QUIET, Conversation, looks_like_an_answer
+from bot.conversation import Conversation, looks_like_an_answer
 from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
-from bot.frontdesk import held_verb
+from bot.frontdesk import DAY
 from bot.slack import inbound, probe
 from bot.slack.client import SlackClient
 from bot.slack.forms import Forms
 from bot.slack.home import Home
-from bot.slack.inbound import Click, Message, Payload
+from bot.slack.inbound import Click, Payload
 from bot.slack.people import People
-from cards import held, slack_forms, wording
+from cards import notices, slack_forms, wording
 from cards.model import Verb
 
 log = logging.getLogger(__name__)
 
-TROUBLED = 200
-"""Messages remembered for which somebody was told that the store is away: a mention comes as two events."""
 FORMS = (Verb.CHANGE, Verb.REJECT)
 """Verbs whose button opens a form."""
 
@@ -45,7 +41,6 @@ class Talk:
         self.people = people
         self.forms = forms
         self.home = home
-        self._troubled: deque[str] = deque(maxlen=TROUBLED)
 
     # --- words ---------------------------------------------------------------------------
 
@@ -58,49 +53,18 @@ class Talk:
         place = Place(platform="slack", chat=message.channel, thread=message.thread)
         meant = message.direct or f"<@{home.bot_user}" in message.text
         try:
-            known = await asyncio.to_thread(self._begun, message, place)
+            known = await self.conversation.begun(place, message.ts)
         except TryLater as error:
             if meant or looks_like_an_answer(inbound.said(message.text, bot_user=home.bot_user)):
                 actor = await self.people.actor(message.user, message.team)
-                await self._tell_trouble(place, actor, message.ts, error)
+                await self.conversation.tell_trouble(place, actor, message.ts, error)
             return
         if not (known or meant):
             return  # people talking to each other: nobody needs to be looked up
         actor = await self.people.actor(message.user, message.team)
-        await self._hear(inbound.heard(message, actor, bot_user=home.bot_user), begun=known)
-
-    def _begun(self, message: Message, place: Place) -> bool:
-        """Whether a message stands in a thread in which something is going on."""
-        if self.registers.task_at(place):
-            return True
-        return message.thread != message.ts and self.registers.held_in(place) is not None
-
-    async def _hear(self, heard: Heard, *, begun: bool) -> None:
-        where = heard.place if begun else heard.place.having(thread="")
-        try:
-            verb = held_verb(heard.text)
-            before = await asyncio.to_thread(self.desk.held_in, heard) if verb else None
-            answer = await asyncio.to_thread(self.desk.hear, heard)
-        except CountersignError as error:
-            await self._tell_trouble(where, heard.actor, heard.message_id, error)
-            return
-        self.conversation.wake()
-        if isinstance(answer, Held):
-            shown = await self.client.post_card(answer.place, self.conversation.held_card(answer))
-            await asyncio.to_thread(self.registers.note_held, answer.having(shown=shown))
-            return
-        settled = before is not None and verb is not None and await self._settle(before, verb)
-        if answer is not None and not (settled and answer.key in QUIET):
-            await self.client.tell(where, heard.actor, answer.text(self.lang))
-
-    async def _settle(self, about: Held, verb: Verb) -> bool:
-        """Takes the buttons off the card about an old message, if that was answered."""
-        if await asyncio.to_thread(self.registers.held, about.id) is not None:
-            return False
-        card = self.conversation.held_card(about, verb)
-        if about.shown:
-            await self.client.repaint(about.place.chat, about.shown, card)
-        return True
+        heard = inbound.heard(message, actor, bot_user=home.bot_user)
+        # Where nothing is begun there is no thread yet in which somebody could be told something.
+        await self.conversation.hear(heard, where=place if known else place.having(thread=""))
 
     async def command(self, body: Payload) -> str:
         """A slash command; what is returned is told to that person alone."""
@@ -114,7 +78,7 @@ class Talk:
                 mine = await asyncio.to_thread(self.desk.mine, actor)
                 return mine.text(self.lang)
             if not await asyncio.to_thread(
-                self.registers.first_time, f"command:{body.get('trigger_id')}", seconds=60
+                self.registers.first_time, f"command:{body.get('trigger_id')}", seconds=DAY
             ):
                 return ""
             return await self._job(actor, channel, text)
@@ -126,7 +90,7 @@ class Talk:
     async def _job(self, actor: Actor, channel: str, text: str) -> str:
         """Opens a thread that says who asks for what, and begins the job in it."""
         await asyncio.to_thread(self.desk.check_job, actor, text)
-        card = held.asked_card(text, by=actor, lang=self.lang)
+        card = notices.asked_card(text, by=actor, lang=self.lang)
         try:
             place = await self.client.open_thread(channel, card)
         except PlaceGone:
@@ -139,7 +103,7 @@ class Talk:
             at=self.conversation.clock(),
             addressed=True,
         )
-        await self._hear(heard, begun=True)
+        await self.conversation.hear(heard)
         return ""
 
     # --- clicks --------------------------------------------------------------------------
@@ -158,11 +122,11 @@ class Talk:
         actor = await self.people.actor(click.user, click.team)
         fields = slack_forms.fields_of(click.values) if click.pressed.verb is Verb.ANSWER else {}
         about = await self.conversation.held(click.pressed.held_id)
-        told = await self.conversation.press(_pressed(click, actor, fields))
+        told = await self.conversation.press(Pressed(actor=actor, fields=fields, **click.pressed._asdict()))
         if not told.done:
             await self._answer(click, actor, told.text(self.lang))
         if about is not None:
-            await self._settle(about.having(shown=click.message_ts), click.pressed.verb)
+            await self.conversation.settle(about.having(shown=click.message_ts), click.pressed.verb)
         if click.on_home:
             await self.home.show(click.user, click.team)
 
@@ -179,31 +143,4 @@ class Talk:
                 "views.open", trigger_id=click.trigger, view=slack_forms.notice(title, text)
             )
         else:
-            await self.client.tell(click.place, actor, text)
-
-    # --- the Home tab and the Assistant pane ---------------------------------------------
-
-    # --- parts ---------------------------------------------------------------------------
-
-    async def _tell_trouble(
-        self, place: Place, actor: Actor, message_id: str, error: CountersignError
-    ) -> None:
-        """Tells what went wrong with a message; that the store is away, once, though its events are two."""
-        if isinstance(error, TryLater):
-            if message_id in self._troubled:
-                return
-            self._troubled.append(message_id)
-        await self.client.tell(place, actor, telling.told(error, self.lang))
-
-
-def _pressed(click: Click, actor: Actor, fields: dict[str, list[str]]) -> Pressed:
-    on = click.pressed
-    return Pressed(
-        actor=actor,
-        verb=on.verb,
-        revision=on.revision,
-        inquiry_id=on.inquiry_id,
-        task_id=on.task_id,
-        held_id=on.held_id,
-        fields=fields,
-    )
+            await self.conversation.tell(click.place, actor, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -170,12 +169,8 @@ def _press(service: Service, viewer: Viewer, inquiry_id: str, verb: str, click: 
         raise AskBack(back.text(viewer.lang))
     if not isinstance(found, replies.Decide):
         raise ShowAgain("This button does not fit the request as it is now.", hint="Look again.")
-    chose = Chose(actor=viewer.actor, revision=click.revision, **_decision(found))
+    chose = Chose.meant(viewer.actor, found, revision=click.revision)
     return decided(service.handler.choose(chose), found.verdict)
-
-
-def _decision(found: replies.Decide) -> dict[str, Any]:
-    return {name: value for name, value in dict(found).items() if name != "kind"}
 
 
 def _told(viewer: Viewer, reply: Reply) -> Response:

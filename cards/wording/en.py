@@ -391,7 +391,7 @@ WORDS: Mapping[str, str] = {
     "feishu.words_left": (
         "You wrote something too: press Approve with changes to send it, or clear it to approve as it is."
     ),
-    "feishu.late": "This takes longer than usual. Look at the card in a moment; nothing is done twice.",
+    "reply.late": "This takes longer than usual. Look at the card in a moment; nothing is done twice.",
     "ask_back.not_whole": (
         "Not all of request #{number} is here yet, so nothing was decided. "
         "Answer again when its file is there."

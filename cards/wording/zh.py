@@ -351,6 +351,6 @@ WORDS: Mapping[str, str] = {
     "doctor.over": "测试已结束：没有按时收到点击。",
     "announce": "请求 #{number}",
     "feishu.words_left": "你还填写了内容：要带上它请点“按意见修改”，否则请清空后再批准。",
-    "feishu.late": "处理时间比平时长，请稍后查看卡片；不会重复执行。",
+    "reply.late": "处理时间比平时长，请稍后查看卡片；不会重复执行。",
     "ask_back.not_whole": ("请求 #{number} 的完整内容还没有发到这里，因此尚未决定。文件发出后请再回复一次。"),
 }

@@ -28,8 +28,8 @@ from agent_runner.model import (
     Vote,
 )
 from cards import compose
-from cards.held import held_card
 from cards.model import Card
+from cards.notices import held_card
 
 ZONE = timezone(timedelta(hours=8))
 NOW = datetime(2026, 11, 30, 6, 30, tzinfo=UTC)

@@ -318,6 +318,7 @@ EXACT |= {
     "許可",
     "okthanks",
     "yesgoahead",
+    "okgoahead",
 }
 
 

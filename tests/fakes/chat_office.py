@@ -43,6 +43,7 @@ class ChatOffice:
         *,
         store: Store | None = None,
         every: float = 0.05,
+        page: str = "http://countersign.test",
     ) -> None:
         ops = {} if config.workspaces else {"ops": Workspace(path="/srv/ops")}
         self.config: Config = config.having(workspaces={**ops, **config.workspaces})
@@ -67,7 +68,7 @@ class ChatOffice:
             clock=self.now,
             zone=UTC,
             wake=lambda: self.courier.wake(),
-            page="http://countersign.test",
+            page=page,
         )
         self._every = every
         self._loop = asyncio.new_event_loop()

@@ -206,7 +206,7 @@ async def _finished() -> None:
 
 def _of_an_event(task: asyncio.Task[Any]) -> bool:
     name = getattr(task.get_coro(), "__qualname__", "")
-    return name == "_logged" or "_hand_over" in name
+    return name == "Background._logged" or "_hand_over" in name
 
 
 def header_of(message: Message) -> str:

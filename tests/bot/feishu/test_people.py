@@ -21,6 +21,7 @@ from tests.fakes.values import an_inquiry
 Make = Callable[..., Scene]
 
 ONCALL = {"approvers": ("group:oncall",), "requester_may_decide": False}
+GUEST = "外部成员或访客不能发起任务，也不能审批。管理员可以将你加入名单。"
 MAY_NOT = "你不能审批这个请求，可以审批的有："
 
 
@@ -65,6 +66,25 @@ def test_another_tenants_account_with_the_same_id(scene: Make) -> None:
     card, _, _ = s.pending(an_inquiry(**ONCALL))
     assert told(s.feishu.click(s.gus, card, "approve"))[0] == "error"
     assert s.inquiry().open
+
+
+def test_people_of_other_tenants_steer_nothing(scene: Make) -> None:
+    """Their talk in the thread is talk; what they ask the bot for is told to be none of theirs."""
+    s = scene()
+    card, asked, task = s.pending()
+    before = s.office.store.snapshot(task.id)
+    status = s.posts(asked)[0]
+    s.say(s.gus, "用另一个集群", to=card)
+    assert s.told(asked) == []
+    for text, mention in [("用另一个集群", True), ("停止", False), ("重试", False)]:
+        s.say(s.gus, text, to=card, mention=mention)
+    words = s.told(asked)
+    assert (len(words), set(words)) == (3, {GUEST})
+    assert told(s.feishu.click(s.gus, status, "stop")) == ("error", GUEST)
+    assert s.office.store.snapshot(task.id) == before
+    assert len(s.office.store.messages(task.id)) == 1
+    s.say(s.mei, "用另一个集群", to=card)
+    assert len(s.office.store.messages(task.id)) == 2
 
 
 # --- departments -------------------------------------------------------------------------
@@ -180,6 +200,12 @@ def test_case_b07_the_same_press_again(scene: Make) -> None:
     card, _, task = s.pending()
     assert told(s.feishu.click(s.lin, card, "approve"))[0] == "success"
     s.feishu.click(s.lin, stale(card), "approve")
+    more = told(s.feishu.click(s.lin, stale(card), "always"))
+    assert more == (
+        "error",
+        "小林 已经决定过了，没有任何改动。",
+    )
+    assert s.office.store.snapshot(task.id).grants == ()
     s.office.offset += timedelta(hours=3)
     late = told(s.feishu.click(s.lin, stale(card), "approve"))
     assert late == ("error", "小林 已经决定过了，没有任何改动。")

@@ -18,14 +18,19 @@ import bot.feishu.connection
 import tests.fakes.feishu_socket
 from agent_runner.errors import FixConfiguration
 from agent_runner.model import InquiryState
-from bot.feishu.app import MOST_BODY, PATH
+from bot.background import MOST_BODY
+from bot.feishu.app import PATH
 from tests.bot.feishu.conftest import Scene, controls, header_of, text_of
 from tests.fakes.chat_office import ChatOffice
+from tests.fakes.faults import hung, private_redis
 from tests.fakes.feishu_clicks import ClickResult
 from tests.fakes.feishu_model import Message
 from tests.fakes.values import an_inquiry
 
 Make = Callable[..., Scene]
+
+FAILED = "未记录：这边出了问题。请重试，不会重复执行。"
+NOT_RECORDED = "没有记录：存储没有及时响应。请重试。"
 
 
 def decides(s: Scene, number: int = 1) -> None:
@@ -217,6 +222,24 @@ def test_http_refuses_what_is_not_feishus(web: tuple[Scene, str]) -> None:
         headers, body = s.feishu.sealed(press)
         assert http.post(url, headers=headers, content=body).json()["toast"]["type"] == "success"
     assert s.inquiry().state is InquiryState.APPROVED
+
+
+def test_http_nothing_is_taken_while_the_store_is_away(scene: Make) -> None:
+    """Whether a press was here before cannot be known then: it is not recorded, and says so; words too."""
+    with private_redis() as server:
+        s = scene(url=server.url, chat={"mode": "http"})
+        with served(s.office) as url:
+            assert s.feishu.use_webhook(url)
+            card, asked, _ = s.pending()
+            with hung(server):
+                result = s.feishu.click(s.lin, card, "approve")
+                assert (result.error, result.toast and result.toast.content) == (None, FAILED)
+                s.say(s.lin, "1", to=card)
+                assert s.told(asked) == [NOT_RECORDED]
+            assert s.inquiry().open
+            assert s.feishu.click(s.lin, card, "approve").ok
+            assert s.inquiry().state is InquiryState.APPROVED
+        s.lives[s.office].close()
 
 
 def _press(s: Scene, message_id: str) -> dict[str, Any]:

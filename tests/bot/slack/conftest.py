@@ -25,7 +25,14 @@ class Scene:
     """One office in one fake workspace: Mei asks, Lin and Kai are on call, Gus is a guest."""
 
     def __init__(
-        self, redis_url: str, slack: FakeSlack, stack: ExitStack, *, interval: float = 0.0, **changes: Any
+        self,
+        redis_url: str,
+        slack: FakeSlack,
+        stack: ExitStack,
+        *,
+        interval: float = 0.0,
+        page: str = "http://countersign.test",
+        **changes: Any,
     ) -> None:
         self.slack = slack
         self.url = redis_url
@@ -52,12 +59,13 @@ class Scene:
         }
         self._stack = stack
         self.interval = interval
+        self.page = page
         self.number = 1
         self.office = self.open()
 
     def open(self, stack: ExitStack | None = None) -> ChatOffice:
         """One more bot on the same store; it lives as long as `stack`."""
-        office = ChatOffice(self.url, self.config, self.environment)
+        office = ChatOffice(self.url, self.config, self.environment, page=self.page)
         (stack or self._stack).enter_context(office)
         office.doors["slack"].client.interval = self.interval  # Slack's own pace is a test of its own
         return office
@@ -181,7 +189,7 @@ async def _finished() -> None:
 
 def _of_a_payload(task: asyncio.Task[Any]) -> bool:
     name = getattr(task.get_coro(), "__qualname__", "")
-    return name == "_logged" or "run_ack_function_asynchronously" in name
+    return name == "Background._logged" or "run_ack_function_asynchronously" in name
 
 
 @pytest.fixture

@@ -270,6 +270,36 @@ def test_case_c01_c10_approve_comes_after_the_whole_text(scene: Make) -> None:
     s.until(lambda: s.inquiry().state is InquiryState.APPROVED)
 
 
+def test_case_c01_refused_with_its_button_it_becomes_simpler_where_it_stands(scene: Make) -> None:
+    """A card that was taken before its file, and not after it, is not posted once more."""
+    s = scene()
+    thread = s.asked()
+    s.slack.fail("chat.update", "invalid_blocks")
+    s.office.asks(s.office.task().id, an_inquiry(tool_input={"command": LONG}))
+    s.until(lambda: s.office.registers.receipts(s.office.task().id)["request:1"].shown)
+    s.quiet()
+    assert len(request_posts(s, thread)) == 1
+    assert len([p for p in s.posts(thread) if p.files]) == 1
+    s.slack.say(s.lin, s.ops, "1", thread_ts=thread)
+    s.until(lambda: s.inquiry(1).state is InquiryState.APPROVED)
+
+
+def test_a_link_to_this_machine_is_no_whole_text(scene: Make) -> None:
+    """Where the page is out of reach, a number below the link says yes to nothing; a no counts."""
+    s = scene(page="http://127.0.0.1:8321")
+    thread = s.asked()
+    s.slack.fail("chat.postMessage", "invalid_blocks", 3)
+    s.office.asks(s.office.task().id)
+    card = s.card(thread, "request:1")
+    s.until(lambda: s.office.registers.receipts(s.office.task().id)["request:1"].shown)
+    assert "http://127.0.0.1:8321/t/" in text_of(card)
+    s.slack.say(s.lin, s.ops, "1", thread_ts=thread)
+    assert len(s.told(s.lin)) == 1
+    assert s.inquiry(1).open
+    s.slack.say(s.lin, s.ops, "3 not today", thread_ts=thread)
+    s.until(lambda: s.inquiry(1).state is InquiryState.REJECTED)
+
+
 @pytest.mark.parametrize("step", ["files.getUploadURLExternal", "upload", "files.completeUploadExternal"])
 def test_case_c01_without_the_file_there_is_no_approve(scene: Make, step: str) -> None:
     """While the upload fails nobody can say yes by button; it is repaired by itself."""

@@ -17,7 +17,8 @@ import uvicorn
 
 from agent_runner.model import InquiryState
 from agent_runner.registers import connect_feed
-from bot.slack.app import MOST_BODY, PATH
+from bot.background import MOST_BODY
+from bot.slack.app import PATH
 from bot.web.app import create_app
 from bot.web.server import WebServer
 from bot.web.service import Service

@@ -1,4 +1,4 @@
-"""The card that asks about a message which came while nobody listened."""
+"""Cards about neither a request nor a result: a thread that begins or goes on elsewhere, a late message."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from cards import wording
 from cards.model import Actions, Button, Card, CardState, Hint, Paragraph, Quote, Style, Theirs, Verb
 from cards.outcomes import Reader, person
 
+BEGINNING = 1_000
+"""Characters of somebody's words on such a card; written as escapes they are about 9,000."""
+
 
 def held_card(
     held_id: str, text: str, *, by: Actor, at: datetime, lang: str, zone: tzinfo, now: datetime
 ) -> Card:
-    """Asks whether an old message shall be acted on now; it shows the message whole."""
+    """Asks whether an old message shall be acted on now; it shows the message, or how it begins."""
     reader = Reader(lang, zone, now)
     return Card(
         lang=lang,
@@ -21,7 +24,7 @@ def held_card(
         title=wording.line(lang, "held.title", time=reader.time(at)),
         summary=wording.line(lang, "held.summary", who=person(by)),
         elements=(
-            Quote(label=wording.line(lang, "held.label", who=person(by)), text=Theirs(raw=text)),
+            Quote(label=wording.line(lang, "held.label", who=person(by)), text=_beginning(text)),
             Actions(buttons=tuple(_button(verb, held_id, lang) for verb in (Verb.DO_NOW, Verb.LEAVE))),
             Hint(text=wording.text(lang, "typed.held")),
         ),
@@ -34,7 +37,7 @@ def asked_card(text: str, *, by: Actor, lang: str) -> Card:
         lang=lang,
         state=CardState.QUEUED,
         title=wording.line(lang, "chat.asked", who=person(by)),
-        elements=(Quote(label=(), text=Theirs(raw=text)),),
+        elements=(Quote(label=(), text=_beginning(text)),),
     )
 
 
@@ -56,11 +59,16 @@ def moved_card(task: Task, *, lang: str) -> Card:
         elements=(
             Paragraph(text=wording.line(lang, "moved.text")),
             Quote(
-                label=wording.line(lang, "held.label", who=person(task.asked_by)), text=Theirs(raw=task.text)
+                label=wording.line(lang, "held.label", who=person(task.asked_by)), text=_beginning(task.text)
             ),
         ),
         task_id=task.id,
     )
+
+
+def _beginning(text: str) -> Theirs:
+    """Words that stand whole elsewhere: such a card must fit everywhere without a file."""
+    return Theirs(raw=text if len(text) <= BEGINNING else f"{text[:BEGINNING]} …")
 
 
 def _button(verb: Verb, held_id: str, lang: str) -> Button:
