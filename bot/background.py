@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from starlette.requests import Request
@@ -13,6 +13,19 @@ log = logging.getLogger(__name__)
 
 MOST_BODY = 1_000_000
 """Bytes of one request of a chat product to us; their own are far smaller."""
+
+
+CANCEL_AGAIN = 1.0
+"""Seconds after which a task that was cancelled and goes on is cancelled again."""
+
+
+async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancels tasks and waits for their ends; again and again, as a client library may swallow it."""
+    going_on = set(tasks)
+    while going_on:
+        for task in going_on:
+            task.cancel()
+        _, going_on = await asyncio.wait(going_on, timeout=CANCEL_AGAIN)
 
 
 class Background:

@@ -26,6 +26,7 @@ from agent_runner.errors import CountersignError, TryLater
 from agent_runner.model import Inquiry, Place, Progress
 from agent_runner.registers import Receipt, Registers
 from agent_runner.store import Snapshot, Store
+from bot.background import end_all
 from bot.delivery import Client, Delivery, PlaceGone, SlowDown, ThreadGone, where
 from cards import compose
 from cards.model import Actions, Card, Post
@@ -144,10 +145,7 @@ class Courier:
         return leads
 
     async def _end(self) -> None:
-        works = [lane.work for lane in self._lanes.values() if lane.work]
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await end_all(lane.work for lane in self._lanes.values() if lane.work)
         try:
             await asyncio.shield(self._aside(self._registers.resign, "courier", self._me))
         except TryLater:

@@ -21,6 +21,7 @@ from agent_runner import queues
 from agent_runner.errors import FixConfiguration
 from agent_runner.registers import Registers, connect_feed
 from agent_runner.store import Store, connect
+from bot.background import end_all
 from bot.clock import Clock
 from bot.courier import Courier
 from bot.doors import Door, Parts
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 
 OPEN_AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)
 """Seconds between attempts to connect a chat product that is away."""
+
+CLOSE_SECONDS = 15.0
+"""Longest that a chat product may take to disconnect, of which 5 s are for what it was told already."""
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
@@ -132,12 +136,10 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], 
     try:
         await server.serve(sockets=[listening])
     finally:
-        for loop in (*loops, *openings):
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
-        ends = await asyncio.gather(*openings, return_exceptions=True)
-        await asyncio.gather(*(door.stop() for door in opened.values()), return_exceptions=True)
-    for end in ends:
+        await end_all([*loops, *openings])
+        await asyncio.gather(*(_closed(name, door) for name, door in opened.items()))
+    for opening in openings:
+        end = None if opening.cancelled() else opening.exception()
         if isinstance(end, FixConfiguration):
             raise end
 
@@ -156,6 +158,15 @@ async def _open(name: str, door: Door, stop: asyncio.Event) -> None:
             log.warning("%s cannot be reached; tried again in %.0f s: %s", name, wait, error)
             await door.stop()
             await asyncio.sleep(wait)
+
+
+async def _closed(name: str, door: Door) -> None:
+    """Disconnects a chat product; one that hangs or fails must not keep the bot from its end."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await door.stop()
+    except Exception:
+        log.exception("%s did not disconnect in order", name)
 
 
 def _parts(bot: Bot, listening: socket.socket, wake: Callable[[], None]) -> Parts:

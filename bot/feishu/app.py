@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from agent_runner.config_chats import Feishu
 from agent_runner.errors import CountersignError, NotAllowed, TryLater
 from agent_runner.registers import Registers
-from bot.background import Background, body_of
+from bot.background import Background, body_of, end_all
 from bot.feishu import inbound, webhook
 from bot.feishu.connection import LongConnection
 from bot.feishu.people import People
@@ -81,8 +81,7 @@ class FeishuApp:
     async def stop(self) -> None:
         """Disconnects; what was taken is done first."""
         if self._groups is not None:
-            self._groups.cancel()
-            await asyncio.gather(self._groups, return_exceptions=True)
+            await end_all([self._groups])
         if self._connection is not None:
             await self._connection.stop()
         await self._background.end(GRACE)

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from agent_runner.config_chats import Slack
 from agent_runner.errors import CountersignError
 from agent_runner.registers import Registers
-from bot.background import Background, body_of
+from bot.background import Background, body_of, end_all
 from bot.kept_groups import keep_reading
 from bot.slack.client import SlackClient
 from bot.slack.inbound import Payload
@@ -90,9 +90,7 @@ class SlackApp:
 
     async def stop(self) -> None:
         """Disconnects; what was acknowledged is done first."""
-        for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+        await end_all(self._loops)
         await asyncio.gather(*(socket.close() for socket in self._sockets), return_exceptions=True)
         await self._background.end(GRACE)
         await self.client.api.close()

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from agent_runner.errors import CountersignError
 from agent_runner.registers import AsyncRedis, Registers
+from bot.background import end_all
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +76,7 @@ class Feed:
         """Ends all listeners and stops following."""
         self.close()
         if self._task is not None:
-            while not self._task.done():
-                self._task.cancel()
-                await asyncio.wait({self._task}, timeout=RECONNECT)
+            await end_all([self._task])
 
     def close(self) -> None:
         """Ends all listeners, so that a server that shuts down need not wait for open pages."""

@@ -75,6 +75,12 @@ class ChatOffice:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="chat-office")
         self._courier_task: asyncio.Task[None] | None = None
 
+    def steering(self, task_id: str) -> dict[str, Any]:
+        """What people's words and presses change about a task, and the courier does not."""
+        snap = self.store.snapshot(task_id)
+        courier = {"revision", "updated_at"}
+        return {"task": snap.task.model_dump(exclude=courier), "inquiries": snap.inquiries}
+
     def now(self) -> datetime:
         """The time, moved by `offset`."""
         return datetime.now(UTC) + self.offset

@@ -54,7 +54,7 @@ class Stack:
         self.state_dir = folder / "state"
         self.workspace = folder / "ops"
         self.workspace.mkdir(exist_ok=True)
-        self.environment = clean_environment(HOME=str(folder), **(environment or {}))
+        self.environment = clean_environment(HOME=str(folder), PYTHONFAULTHANDLER="1", **(environment or {}))
         if model_url:
             self.environment |= {"ANTHROPIC_BASE_URL": model_url, "ANTHROPIC_API_KEY": "sk-ant-not-a-key"}
         if config:
@@ -85,7 +85,14 @@ class Stack:
         """Ctrl-C, and waits for the end."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
-            self.process.wait(PATIENCE)
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGABRT)  # its threads' stacks go to the log
+                self.process.wait()
+                raise AssertionError(
+                    f"`up` did not end:\n{(self.folder / 'up.log').read_text()[-20_000:]}"
+                ) from None
 
     def kill_everything(self) -> None:
         """Kill -9 of the whole process group: no goodbye."""

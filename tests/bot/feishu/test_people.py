@@ -72,7 +72,7 @@ def test_people_of_other_tenants_steer_nothing(scene: Make) -> None:
     """Their talk in the thread is talk; what they ask the bot for is told to be none of theirs."""
     s = scene()
     card, asked, task = s.pending()
-    before = s.office.store.snapshot(task.id)
+    before = s.office.steering(task.id)
     status = s.posts(asked)[0]
     s.say(s.gus, "用另一个集群", to=card)
     assert s.told(asked) == []
@@ -81,7 +81,7 @@ def test_people_of_other_tenants_steer_nothing(scene: Make) -> None:
     words = s.told(asked)
     assert (len(words), set(words)) == (3, {GUEST})
     assert told(s.feishu.click(s.gus, status, "stop")) == ("error", GUEST)
-    assert s.office.store.snapshot(task.id) == before
+    assert s.office.steering(task.id) == before
     assert len(s.office.store.messages(task.id)) == 1
     s.say(s.mei, "用另一个集群", to=card)
     assert len(s.office.store.messages(task.id)) == 2

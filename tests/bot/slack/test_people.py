@@ -76,7 +76,7 @@ def test_whoever_is_no_member_steers_nothing(scene: Make) -> None:
     """Their talk in the thread is talk; what they ask the bot for is told to be none of theirs."""
     s = scene()
     card, task = s.pending()
-    before = s.office.store.snapshot(task.id)
+    before = s.office.steering(task.id)
     stop = next(p for p in s.posts(str(card.thread_ts)) if "stop" in p.buttons)
     s.slack.say(s.gus, s.ops, "take the other cluster", thread_ts=card.thread_ts)
     s.quiet()
@@ -88,7 +88,7 @@ def test_whoever_is_no_member_steers_nothing(scene: Make) -> None:
         assert s.told(s.gus, number)[-1].startswith("Guests of this chat cannot")
     press(s, s.gus, stop, "stop")
     assert s.told(s.gus, 4)[-1].startswith("Guests of this chat cannot")
-    assert s.office.store.snapshot(task.id) == before
+    assert s.office.steering(task.id) == before
     assert len(s.office.store.messages(task.id)) == 1
     s.slack.say(s.mei, s.ops, "take the other cluster", thread_ts=card.thread_ts)
     s.until(lambda: len(s.office.store.messages(task.id)) == 2)
