@@ -35,6 +35,8 @@ class Event(StrEnum):
     WITHDRAWN = "withdrawn"
     DISPATCHED = "dispatched"
     FINISHED = "finished"
+    REFUSAL_TOLD = "refusal_told"
+    NOT_RUN = "not_run"
     OUTCOME_UNKNOWN = "outcome_unknown"
     CALL_DENIED = "call_denied"
     GRANT_GIVEN = "grant_given"

@@ -8,14 +8,17 @@ own words are passed on exactly as typed.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from agent_runner.model import Inquiry, Verdict
+from agent_runner.model import Inquiry, InquiryState, Verdict
 
 SYSTEM = """\
 You work inside Countersign: people ask for jobs in a chat thread, and some of your tool calls wait for a \
 person's approval. Waiting can take hours; you are paused meanwhile and notice nothing.
-- Make calls that need approval one at a time, each complete and readable: the person sees exactly the call.
+- Make each call complete and readable: the person sees exactly the call. Calls of one turn that need \
+approval are shown together and decided each on its own. One of them waits; the others come back as asked \
+about, and you are told what was decided: then make each approved one again, exactly as it was.
 - If a call is refused, do not try to reach the same effect another way. Follow the person's words, or stop \
 and say what you would need.
 - For a step that is no single tool call (something outside this machine, or several calls that only make \
@@ -90,11 +93,64 @@ def one_at_a_time() -> str:
     )
 
 
+def asked_together() -> str:
+    """Another call of the same turn waits; people are asked about both on one card."""
+    return (
+        "Not run yet: people are asked about this call together with the other one of this turn that waits "
+        "for them. Do nothing about it now; you will be told what they decided."
+    )
+
+
+def of_siblings(inquiries: Sequence[Inquiry]) -> str:
+    """What people said about the other calls of the turn, told beside the one that waited."""
+    if not inquiries:
+        return ""
+    told = "\n".join(f"{at}. {_of_sibling(inquiry)}" for at, inquiry in enumerate(inquiries, 1))
+    return f"What was decided about the other calls of that turn:\n{told}"
+
+
+def _of_sibling(inquiry: Inquiry) -> str:
+    call = f"{inquiry.tool_name} with input\n{_json(inquiry.tool_input)}\n"
+    if inquiry.run_allowed:
+        who = inquiry.decision.by.name if inquiry.decision else "somebody"
+        changed = " with changes" if inquiry.effective_input != inquiry.tool_input else ""
+        return (
+            f"{call}Approved by {who}{changed}. It did not run yet: make this call again, exactly as it was."
+        )
+    words = {
+        InquiryState.REJECTED: rejected,
+        InquiryState.CHANGED: conditions,
+        InquiryState.EXPIRED: expired,
+    }.get(inquiry.state, withdrawn)
+    return call + words(inquiry)
+
+
+REFUSED_OFTEN = "refused three times"
+
+
+def refused_often() -> str:
+    """People said no to exactly this call often enough."""
+    return (
+        "Not run, and nobody was asked again: people have refused exactly this call three times. "
+        f"{NO_WORKAROUND} Stop here and say what you would need."
+    )
+
+
+def nobody_answered(inquiry: Inquiry) -> str:
+    """A subagent's call for which a process waited, in vain."""
+    until = inquiry.expires_at.strftime("%Y-%m-%d %H:%M UTC")
+    return (
+        f"Nobody answered until {until}. It did not run. This is not a refusal: nobody decided. "
+        f"{NO_WORKAROUND} Hand it back: end, and report the exact call, so that the main agent can make it; "
+        "it can wait for people for longer."
+    )
+
+
 def not_in_subagent() -> str:
     """A subagent cannot wait for a person."""
     return (
-        "Not run: it needs a person's approval, and a subagent cannot wait for one. Hand this need back: "
-        "end, and report the exact call, so that the main agent can make it and have it approved."
+        "Not run: a subagent can neither ask a question nor have a plan approved. Hand this need back: "
+        "end, and report it, so that the main agent can do it."
     )
 
 

@@ -64,6 +64,8 @@ class Limits(Value):
 
     turn_minutes: int = Field(default=60, ge=1)
     idle_minutes: int = Field(default=15, ge=1)
+    live_minutes: int = Field(default=15, ge=1, le=24 * 60)
+    """How long a process waits for people where it cannot end meanwhile: for the call of a subagent."""
     connect_seconds: int = Field(default=60, ge=1)
     max_model_turns: int = Field(default=200, ge=1)
     max_task_usd: float | None = Field(default=None, gt=0)

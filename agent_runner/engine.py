@@ -235,14 +235,17 @@ class _Turn:
         now = time.monotonic()
         if await self.should_stop():
             raise _Stopped
+        if self.gate.waiting:
+            self.last_sign = now  # waiting for people is no inactivity (A11)
         # A replayed call that asks nobody and says nothing is a hang (E5); one that was asked about
         # may be a command that runs for many minutes without a message.
         replaying = self.replaying and not self.started and not self.gate.asked
         patience = self.spec.first_sign_seconds if replaying else self.spec.idle_seconds
         if now - self.last_sign > patience:
             raise _Watchdog(f"The agent gave no sign of life for {int(now - self.last_sign)} seconds.")
-        if now - self.began > self.spec.turn_seconds:
-            raise _Watchdog(f"The agent worked for {int(now - self.began)} seconds, the limit of one turn.")
+        worked = now - self.began - self.gate.waited
+        if worked > self.spec.turn_seconds:
+            raise _Watchdog(f"The agent worked for {int(worked)} seconds, the limit of one turn.")
 
     # --- messages ------------------------------------------------------------------------
 
@@ -370,7 +373,8 @@ class _Turn:
         usage = TurnUsage(
             cost_usd=cost or 0.0,
             model_calls=self.main_calls + len(self.side_calls),
-            active_ms=int((time.monotonic() - self.began) * 1000),
+            active_ms=int((time.monotonic() - self.began - self.gate.waited) * 1000),
+            waiting_ms=int(self.gate.waited * 1000),
         )
         return Outcome(kind=kind, usage=usage, **details)
 

@@ -65,7 +65,7 @@ KEPT_NAMES = (
 """What the SDK itself tells the CLI by environment; all else is listed by the turn."""
 
 HOOK_SECONDS = 60.0
-"""Time for the gate to answer; a later answer counts as a no (E22). It never waits for people."""
+"""Time for the gate to answer, beside the time for people; a later answer counts as a no (E22)."""
 
 
 BUNDLED_CLI = str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude")
@@ -90,6 +90,8 @@ class TurnSpec:
     connect_seconds: float = 60.0
     first_sign_seconds: float = 60.0
     """How long a replayed call may go without asking or saying anything (measured: under 1 s)."""
+    live_seconds: float = 900.0
+    """How long a hook may wait for people: for the call of a subagent, which cannot be deferred (E15)."""
     idle_seconds: float = 900.0
     turn_seconds: float = 3600.0
     scratch: Path = Path()
@@ -122,7 +124,7 @@ def options(
         strict_mcp_config=True,
         mcp_servers=servers,
         can_use_tool=locks.can_use_tool,
-        hooks={"PreToolUse": [HookMatcher(hooks=[locks.hook], timeout=HOOK_SECONDS, on_failure="block")]},  # type: ignore[list-item]  # the SDK's union of hook inputs
+        hooks={"PreToolUse": [_first_lock(locks, spec)]},
         env=_environment(spec, config_dir),
         model=spec.model or None,
         max_turns=spec.max_model_turns,
@@ -133,6 +135,11 @@ def options(
         stderr=stderr,
         cli_path=_launcher(config_dir),
     )
+
+
+def _first_lock(locks: _Locks, spec: TurnSpec) -> HookMatcher:
+    seconds = HOOK_SECONDS + spec.live_seconds
+    return HookMatcher(hooks=[locks.hook], timeout=seconds, on_failure="block")  # type: ignore[list-item]  # the SDK's union of hook inputs
 
 
 class _Locks:

@@ -9,75 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from agent_runner import briefs
+from agent_runner.calls import MOST_REFUSALS
 from agent_runner.digest import canonical, digest
-from agent_runner.model import (
-    REQUEST_APPROVAL,
-    DeferredCall,
-    Execution,
-    Grant,
-    Inquiry,
-    InquiryState,
-    Kind,
-    Verdict,
-)
-from agent_runner.policy import Judgement
+from agent_runner.model import REQUEST_APPROVAL, DeferredCall, Hold, Inquiry, InquiryState, Kind, Verdict
+from agent_runner.rulings import PLAN_TOOL as PLAN_TOOL
+from agent_runner.rulings import QUESTION_TOOL as QUESTION_TOOL
+from agent_runner.rulings import Deferral as Deferral
+from agent_runner.rulings import Judge, is_plan_file, joined, refusal_words, tie, was_shown
+from agent_runner.rulings import Ledger as Ledger
+from agent_runner.rulings import Ruling as Ruling
 
 log = logging.getLogger(__name__)
 
-PLAN_TOOL = "ExitPlanMode"
-QUESTION_TOOL = "AskUserQuestion"
+MOST_SIBLINGS = 19
+"""Calls of one turn that are asked about beside the one that waits; any more are asked about later."""
 
-
-@dataclass(frozen=True)
-class Ruling:
-    """What happens to a call. `context` is told to the model beside the tool's result."""
-
-    effect: Literal["allow", "deny", "defer"]
-    reason: str = ""
-    updated_input: Mapping[str, Any] | None = None
-    context: str = ""
-
-
-@dataclass(frozen=True)
-class Deferral:
-    """The call at which the turn stops, with the rule that stopped it."""
-
-    call: DeferredCall
-    rule: str
-
-
-class Ledger(Protocol):
-    """What the gate reads and writes; every method may raise, and then the answer is no."""
-
-    async def find(self, tool_use_id: str, call_digest: str) -> Inquiry | None:
-        """The inquiry in which people decide or decided about this call."""
-
-    async def grant_for(self, call: DeferredCall, call_digest: str, stopped_by: str) -> Grant | None:
-        """A standing approval that covers this call, which the policy rule `stopped_by` stopped."""
-
-    async def refusal(self, inquiry: Inquiry) -> str:
-        """Why a decided call may not run any more ('' if it may): approver, age, policy."""
-
-    async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
-        """Puts `started` on record; raises if it was there already."""
-
-    async def use_grant(self, grant: Grant, call: DeferredCall) -> None:
-        """Puts the use of a grant on record."""
-
-    async def denied(self, call: DeferredCall, rule: str) -> None:
-        """Puts on record that the policy forbade a call."""
-
-    async def alarm(self, what: str, call: DeferredCall) -> None:
-        """Puts on record that something happened which must not be possible."""
-
-
-Judge = Callable[[str, Mapping[str, Any], str | None], Judgement]
+LOOK_SECONDS = 0.3
+"""Between two looks at whether people decided about a call that a process waits for."""
 
 
 class Gate:
@@ -89,9 +44,15 @@ class Gate:
         self._plans = plans
         self._lock = asyncio.Lock()
         self._rulings: dict[str, tuple[Ruling, str]] = {}
+        self._asked: dict[str, str] = {}
         self._steps: list[str] = []
         self._closed = ""
         self.deferral: Deferral | None = None
+        self.siblings: list[Deferral] = []
+        """Calls of the same turn that are asked about together with the deferral."""
+        self._waiting = 0
+        self._waiting_since = 0.0
+        self._waited = 0.0
         self.alarmed = ""
 
     def close(self, reason: str) -> None:
@@ -117,6 +78,17 @@ class Gate:
         """Whether this gate was asked about that call."""
         return tool_use_id in self._rulings
 
+    @property
+    def waited(self) -> float:
+        """Seconds in which this process waited for people."""
+        now = time.monotonic()
+        return self._waited + (now - self._waiting_since if self._waiting else 0.0)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call of this process waits for people now."""
+        return self._waiting > 0
+
     def take_step(self) -> str | None:
         """The decision on the step that `request_approval` described, once; None if there is none."""
         return self._steps.pop(0) if self._steps else None
@@ -124,15 +96,50 @@ class Gate:
     async def rule(
         self, tool_name: str, tool_input: Mapping[str, Any], tool_use_id: str, agent_id: str | None = None
     ) -> Ruling:
-        """The ruling on a call; the same for every ask about the same call. Never raises."""
+        """The ruling on a call; the same for every ask about the same call. Never raises.
+
+        Waits for people where the call of a subagent needs them; other calls are ruled on meanwhile.
+        """
+        try:
+            async with self._lock:
+                ruling = await self._rule(tool_name, dict(tool_input), tool_use_id, agent_id)
+            if ruling.effect == "wait":
+                ruling = await self._live(tool_name, dict(tool_input), tool_use_id)
+        except Exception as error:
+            log.exception("the gate failed on %s and refuses", tool_name)
+            ruling = Ruling("deny", briefs.not_run(f"its approval could not be checked ({error})."))
+            self._rulings[tool_use_id] = (ruling, "")
+        return ruling
+
+    async def _live(self, tool_name: str, tool_input: dict[str, Any], tool_use_id: str) -> Ruling:
+        """The ruling on a subagent's call, once people decided or their time is over (facts E15)."""
+        inquiry = await self._answered(self._asked[tool_use_id])
         async with self._lock:
-            try:
-                return await self._rule(tool_name, dict(tool_input), tool_use_id, agent_id)
-            except Exception as error:
-                log.exception("the gate failed on %s and refuses", tool_name)
-                refusal = Ruling("deny", briefs.not_run(f"its approval could not be checked ({error})."))
-                self._rulings[tool_use_id] = (refusal, "")
-                return refusal
+            if self._closed:
+                ruling = Ruling("deny", self._closed)
+            elif inquiry.state is InquiryState.EXPIRED:
+                ruling = Ruling("deny", briefs.nobody_answered(inquiry))
+                await self._ledger.tell_refusal(inquiry, tool_use_id)
+            else:
+                call_digest = digest(tool_name, tool_input)
+                ruling = await self._decided(inquiry, tool_name, tool_input, tool_use_id, call_digest)
+            self._rulings[tool_use_id] = (ruling, tie(tool_name, tool_input))
+            return ruling
+
+    async def _answered(self, inquiry_id: str) -> Inquiry:
+        if not self._waiting:
+            self._waiting_since = time.monotonic()
+        self._waiting += 1
+        try:
+            while True:
+                inquiry = await self._ledger.look(inquiry_id)
+                if not inquiry.open or self._closed:
+                    return inquiry
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._waited += time.monotonic() - self._waiting_since
 
     async def _rule(
         self, tool_name: str, tool_input: dict[str, Any], tool_use_id: str, agent_id: str | None
@@ -141,7 +148,7 @@ class Gate:
         if tool_use_id in self._rulings:
             return await self._again(tool_name, tool_input, tool_use_id)
         ruling = await self._fresh(tool_name, tool_input, tool_use_id, agent_id, call_digest)
-        self._rulings[tool_use_id] = (ruling, _tie(tool_name, tool_input))
+        self._rulings[tool_use_id] = (ruling, tie(tool_name, tool_input))
         return ruling
 
     async def _again(self, tool_name: str, tool_input: dict[str, Any], tool_use_id: str) -> Ruling:
@@ -149,11 +156,11 @@ class Gate:
         ruling, first = self._rulings[tool_use_id]
         if ruling.effect == "deny":
             return ruling
-        if ruling.effect == "defer":
+        if ruling.effect in ("defer", "wait"):
             return Ruling("deny", briefs.one_at_a_time())
         if self._closed:
             return self._deny_from_now_on(tool_use_id, self._closed)
-        same = _tie(tool_name, tool_input) == first
+        same = tie(tool_name, tool_input) == first
         if same or (
             ruling.updated_input is not None
             and canonical(dict(ruling.updated_input)) == canonical(tool_input)
@@ -183,10 +190,10 @@ class Gate:
         inquiry = await self._ledger.find(tool_use_id, call_digest)
         if self._closed:
             # What is known about the call (refused, unknown, ...) is still what is told.
-            return Ruling("deny", (_refusal_words(inquiry) if inquiry else "") or self._closed)
+            return Ruling("deny", (refusal_words(inquiry) if inquiry else "") or self._closed)
         if inquiry is not None:
             return await self._decided(inquiry, tool_name, tool_input, tool_use_id, call_digest)
-        if self._is_plan_file(tool_name, tool_input):
+        if is_plan_file(self._plans, tool_name, tool_input):
             return Ruling("allow")
         call = DeferredCall(tool_use_id=tool_use_id, tool_name=tool_name, tool_input=tool_input)
         judgement = self._judge(tool_name, tool_input, agent_id)
@@ -199,15 +206,27 @@ class Gate:
         if grant is not None:
             await self._ledger.use_grant(grant, call)
             return Ruling("allow")
-        return self._defer(call, judgement.rule, agent_id)
+        if await self._ledger.refusals(call_digest) >= MOST_REFUSALS:
+            await self._ledger.denied(call, briefs.REFUSED_OFTEN)
+            return Ruling("deny", briefs.refused_often())
+        return await self._ask(call, call_digest, judgement.rule, agent_id)
 
-    def _defer(self, call: DeferredCall, rule: str, agent_id: str | None) -> Ruling:
+    async def _ask(self, call: DeferredCall, call_digest: str, rule: str, agent_id: str | None) -> Ruling:
+        """People are to be asked: at the turn's end, or (deferred there, it is lost: E15) at once."""
+        if agent_id and call.tool_name in (QUESTION_TOOL, PLAN_TOOL):
+            return Ruling("deny", briefs.not_in_subagent())
         if agent_id:
-            return Ruling("deny", briefs.not_in_subagent())  # engine fact E15: deferred there, it is lost
-        if self.deferral is not None:
-            return Ruling("deny", briefs.one_at_a_time())  # E12: of two deferred calls the first vanishes
-        self.deferral = Deferral(call, rule)
-        return Ruling("defer")
+            inquiry = await self._ledger.ask(call, call_digest, rule)
+            self._asked[call.tool_use_id] = inquiry.id
+            return Ruling("wait")
+        if self.deferral is None:
+            self.deferral = Deferral(call, rule)
+            return Ruling("defer")
+        # E12: of two deferred calls the first vanishes. A plan is replayed without its text.
+        if PLAN_TOOL in (call.tool_name, self.deferral.call.tool_name) or len(self.siblings) >= MOST_SIBLINGS:
+            return Ruling("deny", briefs.one_at_a_time())
+        self.siblings.append(Deferral(call, rule))
+        return Ruling("deny", briefs.asked_together())
 
     async def _decided(
         self,
@@ -217,11 +236,27 @@ class Gate:
         tool_use_id: str,
         call_digest: str,
     ) -> Ruling:
-        """The ruling on a call about which people were asked."""
-        refused = _refusal_words(inquiry)
+        """The ruling on a call about which people were asked, with what they said of its siblings."""
+        ruling = await self._on_its_own(inquiry, tool_name, tool_input, tool_use_id, call_digest)
+        more = briefs.of_siblings(await self._ledger.siblings(inquiry))
+        if ruling.effect == "deny":
+            return replace(ruling, reason=joined(ruling.reason, more))
+        return replace(ruling, context=joined(ruling.context, more))
+
+    async def _on_its_own(
+        self,
+        inquiry: Inquiry,
+        tool_name: str,
+        tool_input: dict[str, Any],
+        tool_use_id: str,
+        call_digest: str,
+    ) -> Ruling:
+        refused = refusal_words(inquiry)
         if refused:
+            if inquiry.hold is not Hold.DEFERRED and inquiry.awaited:
+                await self._ledger.tell_refusal(inquiry, tool_use_id)
             return Ruling("deny", refused)
-        if not _was_shown(inquiry, tool_name, tool_input, call_digest):
+        if not was_shown(inquiry, tool_name, tool_input, call_digest):
             call = DeferredCall(tool_use_id=tool_use_id, tool_name=tool_name, tool_input=tool_input)
             await self.alarm("the call is not the one that was shown", call)
             return Ruling("deny", briefs.not_run("it is not the call that was shown and approved."))
@@ -230,6 +265,8 @@ class Gate:
             return Ruling("deny", briefs.denied_by_rule(judgement.rule))
         why = await self._ledger.refusal(inquiry)
         if why:
+            if inquiry.hold is not Hold.DEFERRED:
+                await self._ledger.tell_refusal(inquiry, tool_use_id)
             return Ruling("deny", briefs.not_run(why))
         await self._ledger.start(inquiry, tool_use_id)
         return self._go(inquiry, tool_input)
@@ -248,52 +285,9 @@ class Gate:
             return Ruling("allow", updated_input=decision.input, context=briefs.ran_as_changed(inquiry))
         return Ruling("allow")
 
-    def _is_plan_file(self, tool_name: str, tool_input: dict[str, Any]) -> bool:
-        """In plan mode the engine has the model write its plan to a file of its own: that is no effect."""
-        path = tool_input.get("file_path")
-        if self._plans is None or tool_name not in ("Write", "Edit", "Read") or not isinstance(path, str):
-            return False
-        if not Path(path).is_absolute():
-            return False  # the engine would read it against another directory than this process does
-        target = Path(path).resolve()
-        return target.parent.name == "plans" and target.is_relative_to(self._plans.resolve())
-
     async def alarm(self, what: str, call: DeferredCall) -> None:
         """Something that must not be possible happened: on record, and the turn ends as failed."""
         self.alarmed = what
         self.close(briefs.not_run("this turn is being ended."))
         log.critical("alarm: %s (%s %s)", what, call.tool_name, call.tool_use_id)
         await self._ledger.alarm(what, call)
-
-
-def _was_shown(inquiry: Inquiry, tool_name: str, tool_input: Mapping[str, Any], call_digest: str) -> bool:
-    """Whether the call is the one people saw.
-
-    The engine replays ExitPlanMode with an empty input (measured), so its id ties it to the plan.
-    """
-    if inquiry.kind is Kind.PLAN and tool_name == PLAN_TOOL:
-        return not tool_input or tool_input.get("plan") == inquiry.tool_input.get("plan")
-    return tool_name == inquiry.tool_name and call_digest == inquiry.digest
-
-
-def _tie(tool_name: str, tool_input: dict[str, Any]) -> str:
-    """What must be the same in both checks of a call; a plan's input is replayed empty."""
-    return tool_name if tool_name == PLAN_TOOL else digest(tool_name, tool_input)
-
-
-def _refusal_words(inquiry: Inquiry) -> str:
-    """What the model is told about a call that people did not say yes to; '' if they did."""
-    if inquiry.run.state is not Execution.NONE:
-        return briefs.ran_already() if inquiry.run.state is Execution.FINISHED else briefs.unknown()
-    if inquiry.run_allowed:
-        return ""
-    words = _WORDS.get(inquiry.state)
-    return words(inquiry) if words else briefs.not_run("it still waits for a person.")
-
-
-_WORDS: Mapping[InquiryState, Callable[[Inquiry], str]] = {
-    InquiryState.REJECTED: briefs.rejected,
-    InquiryState.EXPIRED: briefs.expired,
-    InquiryState.CHANGED: briefs.conditions,
-    InquiryState.WITHDRAWN: briefs.withdrawn,
-}

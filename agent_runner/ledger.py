@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from agent_runner import granting, lifecycle
+from agent_runner import calls, granting, lifecycle
 from agent_runner.audit import Event, Note
 from agent_runner.digest import digest
-from agent_runner.model import DeferredCall, Execution, Grant, Inquiry, Verdict
+from agent_runner.errors import TryLater
+from agent_runner.model import DeferredCall, Grant, Inquiry, Verdict
 from agent_runner.store import Changes, Modifier, Snapshot, Store
 
 Refusal = Callable[[Inquiry], str]
 Covers = Callable[[Grant, DeferredCall, str], bool]
 """Whether a grant by rule holds for a call that this policy rule stopped (see `grants.holds`)."""
+Raised = Callable[[Snapshot, DeferredCall, str], Inquiry]
+"""The inquiry about a call for which a process waits, with the policy rule that stopped it."""
 
 
 class StoreLedger:
@@ -28,6 +31,7 @@ class StoreLedger:
         *,
         refusal: Refusal,
         covers: Covers,
+        raised: Raised,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
@@ -35,19 +39,48 @@ class StoreLedger:
         self._lease = lease
         self._refusal = refusal
         self._covers = covers
+        self._raised = raised
         self._clock = clock
 
     async def find(self, tool_use_id: str, call_digest: str) -> Inquiry | None:
-        """By id; else an inquiry that was asked again, approved, and not used yet, for this very call."""
+        """By id; else what people said about this very call, which the model was to make again."""
         snap = await self._snapshot()
         for inquiry in snap.inquiries:
             if inquiry.tool_use_id == tool_use_id:
                 return inquiry
-        for inquiry in snap.batch:  # an approval that this turn resumes, not one of a turn long over
-            unused = not inquiry.tool_use_id and inquiry.run.state is Execution.NONE
-            if unused and inquiry.run_allowed and inquiry.digest == call_digest:
-                return inquiry
-        return None
+        return calls.made_again(snap, call_digest)
+
+    async def siblings(self, inquiry: Inquiry) -> tuple[Inquiry, ...]:
+        """The other calls of that turn about which the model has yet to learn what people said."""
+        return calls.siblings(await self._snapshot(), inquiry)
+
+    async def refusals(self, call_digest: str) -> int:
+        """How often people refused exactly this call in this task."""
+        return calls.refusals(await self._snapshot(), call_digest)
+
+    async def tell_refusal(self, inquiry: Inquiry, tool_use_id: str) -> None:
+        """Puts on record that the model made a refused call again and was told."""
+        now = self._clock()
+        await self._transact(lambda snap: calls.told(snap, inquiry.id, tool_use_id, now))
+
+    async def ask(self, call: DeferredCall, call_digest: str, rule: str) -> Inquiry:
+        """Asks people about a call while its process waits; the open inquiry about it if there is one."""
+        snap = await self._snapshot()
+        known = calls.asked_live(snap, call_digest)
+        if known is not None:
+            return known
+        inquiry = await asyncio.to_thread(self._raised, snap, call, rule)
+        now = self._clock()
+        await self._transact(lambda snap: calls.ask(snap, inquiry, now))
+        return inquiry
+
+    async def look(self, inquiry_id: str) -> Inquiry:
+        """How such an inquiry stands; waits while the store is away."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._store.inquiry, inquiry_id)
+            except TryLater:
+                await asyncio.sleep(1.0)
 
     async def grant_for(self, call: DeferredCall, call_digest: str, stopped_by: str) -> Grant | None:
         """The standing approval of exactly this call or by rule, while whoever gave it still may.

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from agent_runner import briefs, granting, notes
+from agent_runner import briefs, calls, granting, notes
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note
 from agent_runner.errors import AlreadyDecided, Expired, WrongState
@@ -20,6 +20,7 @@ from agent_runner.model import (
     Execution,
     Failure,
     FollowUp,
+    Hold,
     Inquiry,
     InquiryState,
     Kind,
@@ -84,7 +85,7 @@ def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: 
         changes = _finished(task, outcome, now)
     else:
         changes = _failed(task, outcome, now)
-    return replace(changes, release_lease=True)
+    return replace(calls.over(snap, changes, now), release_lease=True)
 
 
 def lost(snap: Snapshot, now: datetime) -> Changes:
@@ -95,17 +96,18 @@ def lost(snap: Snapshot, now: datetime) -> Changes:
     note = notes.of_task(Event.WORKER_LOST, task, now, details={"turn": task.turn, "attempt": task.attempt})
     unknown = tuple(_lost(i) for i in snap.inquiries if i.run.state is Execution.STARTED)
     if task.stop_requested_by:
-        changes = _stopped(snap, (), task.stop_requested_by, now, unknown=unknown)
+        changes = calls.over(snap, _stopped(snap, (), task.stop_requested_by, now, unknown=unknown), now)
         return replace(changes, notes=(note, *changes.notes))
     if unknown:
-        changes = _stuck_unknown(task, unknown, now)
+        changes = calls.over(snap, _stuck_unknown(task, unknown, now), now)
         return replace(changes, notes=(note, *changes.notes))
     if task.attempt >= MAX_ATTEMPTS:
         failure = Failure(
             code="worker_lost", message=f"The worker stopped {task.attempt} times while this was running."
         )
         stuck = _to(task, TaskEvent.STICK, now).having(failure=failure)
-        return Changes(task=stuck, notes=(note, notes.ended(stuck, now)))
+        return calls.over(snap, Changes(task=stuck, notes=(note, notes.ended(stuck, now))), now)
+    # What a process had asked stays open: the next one finds it when the call is made again.
     return Changes(task=_again(task, now), notes=(note,), enqueue=True)
 
 
@@ -190,6 +192,8 @@ def ask_again(
         revision=0,
         state=InquiryState.PENDING,
         tool_use_id="",
+        hold=Hold.AGAIN,
+        settled=False,
         batch=f"again-{new_id}",
         asked_at=now,
         expires_at=expires_at,
@@ -210,7 +214,7 @@ def stop(snap: Snapshot, by: Actor, now: datetime) -> Changes:
     if task.state is TaskState.RUNNING:
         asked = _touched(task, now).having(stop_requested_by=by)
         return Changes(task=asked, notes=(note,), answer="stopping")
-    changes = _stopped(snap, (), by, now)
+    changes = calls.over(snap, _stopped(snap, (), by, now), now)
     return replace(changes, notes=(note, *changes.notes), answer="stopped")
 
 
@@ -328,6 +332,7 @@ def _used(usage: Usage, outcome: Outcome) -> Usage:
         model_calls=usage.model_calls + turn.model_calls,
         turns=usage.turns + 1,
         active_ms=usage.active_ms + turn.active_ms,
+        waiting_ms=usage.waiting_ms + turn.waiting_ms,
     )
     return result
 
@@ -338,7 +343,7 @@ def _settled(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
     batch = [new.get(i.id, i) for i in snap.batch]
     if snap.task.state is not TaskState.WAITING or any(i.open for i in batch):
         return replace(changes, task=_touched(snap.task, now))
-    again = [i for i in batch if not i.tool_use_id]
+    again = [i for i in batch if i.hold is Hold.AGAIN]
     prompt = "\n\n".join(briefs.asked_again(i) for i in again) if again else None
     return replace(changes, task=_continued(snap.task, prompt, now), enqueue=True)
 

@@ -89,6 +89,21 @@ class Execution(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Hold(StrEnum):
+    """How a call is kept while people decide about it.
+
+    `deferred`: the process ended at it, and the resume makes it. `sibling`: it was refused for the
+    moment, because another call of its turn waits; the model makes it again. `live`: a process waits
+    for the answer (a subagent's call). `again`: it had expired and was asked again; the model makes
+    it again.
+    """
+
+    DEFERRED = "deferred"
+    SIBLING = "sibling"
+    LIVE = "live"
+    AGAIN = "again"
+
+
 class Kind(StrEnum):
     """`approval` of a tool call, `question` (AskUserQuestion), `plan` (ExitPlanMode)."""
 
@@ -275,6 +290,9 @@ class Inquiry(Value):
     quorum: int = 1
     requester_may_decide: bool = True
     expires_at: AwareDatetime
+    hold: Hold = Hold.DEFERRED
+    settled: bool = False
+    """Whether nothing can come of it any more: a refusal the model was told, or an approval never used."""
     replaces: str | None = None
     """The inquiry this one follows (revised after conditions, or asked again)."""
     votes: tuple[Vote, ...] = ()
@@ -301,6 +319,12 @@ class Inquiry(Value):
             edited = self.decision is not None and self.decision.input is not None
             return edited or self.tool_name == REQUEST_APPROVAL
         return self.state in (InquiryState.APPROVED, InquiryState.ANSWERED)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is decided, and the model has yet to make the call (again) to learn it or to run it."""
+        decided = self.state not in (InquiryState.PENDING, InquiryState.WITHDRAWN)
+        return decided and not self.settled and self.run.state is Execution.NONE
 
     @property
     def effective_input(self) -> dict[str, Any]:
@@ -390,6 +414,8 @@ class TurnUsage(Value):
     cost_usd: float = 0.0
     model_calls: int = 0
     active_ms: int = 0
+    waiting_ms: int = 0
+    """In which its process waited for people."""
 
 
 class OutcomeKind(StrEnum):

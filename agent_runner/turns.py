@@ -8,7 +8,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from agent_runner.model import (
     DeferredCall,
     Failure,
     Grant,
+    Hold,
     Inquiry,
     Kind,
     Outcome,
@@ -99,15 +100,15 @@ class TurnRunner:
         watch = _Watch(self, snap.task, lease)
         beat = asyncio.create_task(watch.beat())
         try:
-            outcome, rule = await self._engine(snap, lease, watch)
-            asked = await asyncio.to_thread(self._inquiries, snap, outcome, rule, watch.words)
+            outcome, gate = await self._engine(snap, lease, watch)
+            asked = await asyncio.to_thread(self._inquiries, snap, outcome, gate, watch.words)
             await self._commit(snap.task.id, outcome, asked, lease)
         finally:
             beat.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beat
 
-    async def _engine(self, snap: Snapshot, lease: Lease, watch: _Watch) -> tuple[Outcome, str]:
+    async def _engine(self, snap: Snapshot, lease: Lease, watch: _Watch) -> tuple[Outcome, Gate | None]:
         config, task = self.runtime.config, snap.task
         if task.workspace not in config.workspaces:
             failure = Failure(
@@ -115,7 +116,7 @@ class TurnRunner:
                 message=f"The workspace {task.workspace} is not configured on this runner.",
                 hint="Add it to countersign.toml on the runner, then retry.",
             )
-            return Outcome(kind=OutcomeKind.FAILED, failure=failure, retry=True), ""
+            return Outcome(kind=OutcomeKind.FAILED, failure=failure, retry=True), None
         warming = asyncio.create_task(asyncio.to_thread(bash_reader.warm))  # beside the CLI's own start
         gate = Gate(self._judge(task), self._ledger(task, lease, watch), plans=self.runtime.scratch)
         async with RedisTranscripts.connect(self.runtime.redis_url) as transcripts:
@@ -123,7 +124,7 @@ class TurnRunner:
                 self._spec(snap), gate, transcripts, on_seen=watch.seen, should_stop=watch.should_stop
             )
         await warming
-        return outcome, gate.deferral.rule if gate.deferral else ""
+        return outcome, gate
 
     def _judge(self, task: Task) -> Callable[[str, Mapping[str, Any], str | None], policy.Judgement]:
         rules, hook = self.runtime.config.policy, self.runtime.needs_approval
@@ -155,15 +156,25 @@ class TurnRunner:
                 now=self.clock(),
             )
 
+        def raised(snap: Snapshot, call: DeferredCall, rule: str) -> Inquiry:
+            longest = timedelta(minutes=config.limits.live_minutes)
+            return self._inquiry(snap, call, rule, watch.words, Hold.LIVE, longest=longest)
+
         ledger = StoreLedger(
-            self.store, task.id, lease.token, refusal=refusal, covers=covers, clock=self.clock
+            self.store,
+            task.id,
+            lease.token,
+            refusal=refusal,
+            covers=covers,
+            raised=raised,
+            clock=self.clock,
         )
         watch.ledger = ledger
         return ledger
 
     def _spec(self, snap: Snapshot) -> TurnSpec:
         task, config = snap.task, self.runtime.config
-        asked = [i.tool_use_id for i in snap.inquiries if i.tool_use_id]
+        asked = [i.tool_use_id for i in snap.inquiries if i.hold is Hold.DEFERRED]
         return TurnSpec(
             cwd=task.cwd,
             session_id=task.session_id,
@@ -177,27 +188,46 @@ class TurnRunner:
             mcp_servers=config.workspaces[task.workspace].mcp,
             max_model_turns=config.limits.max_model_turns,
             connect_seconds=config.limits.connect_seconds,
+            live_seconds=config.limits.live_minutes * 60,
             idle_seconds=config.limits.idle_minutes * 60,
             turn_seconds=config.limits.turn_minutes * 60,
             scratch=self.runtime.scratch,
             cli_path=self.runtime.cli_path or BUNDLED_CLI,
         )
 
-    # --- the inquiry a turn ends with ----------------------------------------------------
+    # --- the inquiries of a turn ---------------------------------------------------------
 
-    def _inquiries(self, snap: Snapshot, outcome: Outcome, rule: str, words: str) -> tuple[Inquiry, ...]:
-        if outcome.deferred is None:
+    def _inquiries(
+        self, snap: Snapshot, outcome: Outcome, gate: Gate | None, words: str
+    ) -> tuple[Inquiry, ...]:
+        """Those a turn ends with: the call at which it stopped, and the others of the same model turn."""
+        if outcome.deferred is None or gate is None or gate.deferral is None:
             return ()
-        call, task, config, now = outcome.deferred, snap.task, self.runtime.config, self.clock()
+        first = self._inquiry(snap, outcome.deferred, gate.deferral.rule, words, Hold.DEFERRED)
+        others = (self._inquiry(snap, s.call, s.rule, words, Hold.SIBLING) for s in gate.siblings)
+        return (first, *others)
+
+    def _inquiry(
+        self,
+        snap: Snapshot,
+        call: DeferredCall,
+        rule: str,
+        words: str,
+        hold: Hold,
+        *,
+        longest: timedelta | None = None,
+    ) -> Inquiry:
+        task, config, now = snap.task, self.runtime.config, self.clock()
         asked = _call(task, call.tool_name, call.tool_input, None)
         route = policy.route(config.policy, asked)
         offer = grants.rule_for(asked) if route.quorum == 1 else ""
-        inquiry = Inquiry(
+        batch = f"{task.id}-{task.turn}-{task.attempt}"
+        return Inquiry(
             id=f"i_{secrets.token_hex(8)}",
             number=self.store.next_number("inquiry"),
             kind=_KINDS.get(call.tool_name, Kind.APPROVAL),
             task_id=task.id,
-            batch=f"{task.id}-{task.turn}-{task.attempt}",
+            batch=f"{batch}-{call.tool_use_id}" if hold is Hold.LIVE else batch,
             tool_use_id=call.tool_use_id,
             tool_name=call.tool_name,
             tool_input=call.tool_input,
@@ -214,10 +244,10 @@ class TurnRunner:
             approvers=route.approvers,
             quorum=route.quorum,
             requester_may_decide=route.requester_may_decide,
-            expires_at=now + route.expires,
+            expires_at=now + (min(route.expires, longest) if longest else route.expires),
+            hold=hold,
             replaces=_replaced(snap, call.tool_name),
         )
-        return (inquiry,)
 
     async def _commit(self, task_id: str, outcome: Outcome, asked: tuple[Inquiry, ...], lease: Lease) -> None:
         """Commits the outcome; keeps trying while the store is away, as long as the lease is ours."""

@@ -61,8 +61,32 @@ def said(verdict: str, **words: object) -> Inquiry:
         ),
         (
             briefs.not_in_subagent(),
-            "Not run: it needs a person's approval, and a subagent cannot wait for one. Hand this need "
-            "back: end, and report the exact call, so that the main agent can make it and have it approved.",
+            "Not run: a subagent can neither ask a question nor have a plan approved. Hand this need back: "
+            "end, and report it, so that the main agent can do it.",
+        ),
+        (
+            briefs.asked_together(),
+            "Not run yet: people are asked about this call together with the other one of this turn that "
+            "waits for them. Do nothing about it now; you will be told what they decided.",
+        ),
+        (
+            briefs.of_siblings([said("approve"), said("reject", reason="no")]),
+            "What was decided about the other calls of that turn:\n1. Bash with input\n"
+            '{\n "command": "kubectl rollout restart deploy/checkout"\n}\n'
+            "Approved by Lin. It did not run yet: make this call again, exactly as it was.\n"
+            '2. Bash with input\n{\n "command": "kubectl rollout restart deploy/checkout"\n}\n'
+            f"Rejected by Lin. It did not run. Their reason, word for word:\nno\n{NO}",
+        ),
+        (
+            briefs.refused_often(),
+            "Not run, and nobody was asked again: people have refused exactly this call three times. "
+            f"{NO} Stop here and say what you would need.",
+        ),
+        (
+            briefs.nobody_answered(an_inquiry()),
+            "Nobody answered until 2026-03-02 22:00 UTC. It did not run. This is not a refusal: nobody "
+            f"decided. {NO} Hand it back: end, and report the exact call, so that the main agent can make "
+            "it; it can wait for people for longer.",
         ),
         (briefs.not_run("its approval is too old."), f"Not run: its approval is too old. {NO}"),
         (

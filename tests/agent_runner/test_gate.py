@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_runner import briefs
+from agent_runner import gate as gates
 from agent_runner.digest import digest
 from agent_runner.errors import LostLease, TryLater, WrongState
 from agent_runner.gate import Deferral, Gate, Ruling
-from agent_runner.model import REQUEST_APPROVAL, DeferredCall, Execution, Grant, Inquiry
+from agent_runner.model import REQUEST_APPROVAL, DeferredCall, Execution, Grant, Hold, Inquiry
 from agent_runner.policy import Judgement
 from tests.fakes.values import (
     ANSWERS,
@@ -44,8 +45,12 @@ class Book:
         grant: bool = False,
         refusal: str = "",
         broken: Mapping[str, Exception] | None = None,
+        said: Sequence[Inquiry] = (),
+        refusals: int = 0,
     ) -> None:
         self.inquiries = list(inquiries)
+        self.said = list(said)
+        self.refused = refusals
         self.grant = grant
         self.why = refusal
         self.broken = broken or {}
@@ -79,6 +84,30 @@ class Book:
     async def refusal(self, _inquiry: Inquiry) -> str:
         self._ask("refusal")
         return self.why
+
+    async def siblings(self, inquiry: Inquiry) -> tuple[Inquiry, ...]:
+        self._ask("siblings")
+        return tuple(i for i in self.inquiries if i.hold is Hold.SIBLING and i.id != inquiry.id)
+
+    async def refusals(self, _call_digest: str) -> int:
+        self._ask("refusals")
+        return self.refused
+
+    async def tell_refusal(self, inquiry: Inquiry, tool_use_id: str) -> None:
+        self._ask("tell_refusal")
+        self.record.append(("refusal told", inquiry.id, tool_use_id))
+
+    async def ask(self, call: DeferredCall, _call_digest: str, rule: str) -> Inquiry:
+        """Asks; what people say comes from `said`, one look after the other."""
+        self._ask("ask")
+        self.record.append(("asked", rule, call))
+        return an_inquiry(hold="live", tool_use_id=call.tool_use_id)
+
+    async def look(self, _inquiry_id: str) -> Inquiry:
+        self._ask("look")
+        seen = self.said.pop(0)
+        self.inquiries = [seen]
+        return seen
 
     async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
         self._ask("start")
@@ -145,13 +174,13 @@ def changed(**words: Any) -> Inquiry:
         ("Bash", COMMAND, None, False, Ruling("defer"), []),
         ("Bash", COMMAND, None, True, Ruling("allow"), [("grant used", "i_0", CALL)]),
         ("Bash", EDITED, None, True, Ruling("defer"), []),
-        ("Bash", COMMAND, "agent-1", False, Ruling("deny", briefs.not_in_subagent()), []),
+        ("AskUserQuestion", QUESTIONS, "agent-1", False, Ruling("deny", briefs.not_in_subagent()), []),
         ("Bash", COMMAND, "agent-1", True, Ruling("allow"), [("grant used", "i_0", CALL)]),
         ("Read", {"file_path": "a"}, "agent-1", False, Ruling("allow"), []),
     ],
     ids=[
         *("allowed by a rule", "forbidden by a rule, whatever was granted", "asked", "granted"),
-        *("another call than the granted one", "asked in a subagent", "granted in a subagent"),
+        *("another call than the granted one", "a question in a subagent", "granted in a subagent"),
         "allowed in a subagent",
     ],
 )
@@ -168,18 +197,185 @@ def test_a_call_nobody_was_asked_about(
     assert (gate.allowed("toolu_1"), gate.knows("toolu_1")) == (ruling.effect == "allow", True)
 
 
-def test_one_call_of_a_turn_is_deferred_and_its_siblings_are_told_to_come_back() -> None:
-    """The engine loses all but one deferred call, so the others are refused with a way on."""
+def test_one_call_of_a_turn_is_deferred_and_the_others_are_asked_about_with_it() -> None:
+    """The engine loses all but one deferred call (E12), so the others are refused for the moment."""
     gate = Gate(judge, Book())
     asks = [("Bash", COMMAND, "a"), ("Bash", EDITED, "b"), ("Read", {}, "c"), ("Write", {}, "d")]
     assert [rule(gate, name, call, id_) for name, call, id_ in asks] == [
         Ruling("defer"),
-        Ruling("deny", briefs.one_at_a_time()),
+        Ruling("deny", briefs.asked_together()),
         Ruling("allow"),
-        Ruling("deny", briefs.one_at_a_time()),
+        Ruling("deny", briefs.asked_together()),
     ]
     assert gate.deferral is not None
-    assert gate.deferral.call.tool_use_id == "a"
+    together = [gate.deferral, *gate.siblings]
+    assert [(d.call.tool_use_id, d.call.tool_input, d.rule) for d in together] == [
+        ("a", COMMAND, "Bash(kubectl *)"),
+        ("b", EDITED, "Bash(kubectl *)"),
+        ("d", {}, "Bash(kubectl *)"),
+    ]
+
+
+@pytest.mark.parametrize("names", [("ExitPlanMode", "Bash"), ("Bash", "ExitPlanMode")])
+def test_a_plan_is_asked_about_alone(names: tuple[str, str]) -> None:
+    """A plan's text is not in the call that comes back, so it goes with no other."""
+    gate = Gate(judge, Book())
+    rulings = [rule(gate, name, {}, name) for name in names]
+    assert rulings == [Ruling("defer"), Ruling("deny", briefs.one_at_a_time())]
+    assert gate.siblings == []
+
+
+def test_what_is_too_much_for_one_card_is_asked_about_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a very large turn comes back after the first."""
+    monkeypatch.setattr(gates, "MOST_SIBLINGS", 2)
+    gate = Gate(judge, Book())
+    rulings = [rule(gate, "Bash", {"command": f"kubectl get {n}"}, f"t{n}") for n in range(4)]
+    together = Ruling("deny", briefs.asked_together())
+    assert rulings == [Ruling("defer"), together, together, Ruling("deny", briefs.one_at_a_time())]
+
+
+def test_what_people_refused_three_times_is_not_asked_again() -> None:
+    """The model is told to stop, and nobody is bothered."""
+    book = Book(refusals=3)
+    gate = Gate(judge, book)
+    assert rule(gate) == Ruling("deny", briefs.refused_often())
+    assert (book.record, gate.deferral) == ([("denied", briefs.REFUSED_OFTEN, CALL)], None)
+    assert rule(Gate(judge, Book(refusals=2))) == Ruling("defer")
+
+
+# --- calls of a subagent: the process waits ------------------------------------------------------
+
+LIVE = {"hold": "live"}
+WAITED: dict[str, tuple[Inquiry, Ruling, list[Any]]] = {
+    "approved": (
+        an_inquiry(state="approved", decision=a_decision(), **LIVE),
+        Ruling("allow"),
+        [("started", "i_1", "toolu_1")],
+    ),
+    "edited": (
+        an_inquiry(state="changed", decision=a_decision("change", input=EDITED), **LIVE),
+        Ruling(
+            "allow",
+            updated_input=EDITED,
+            context=briefs.ran_as_changed(
+                an_inquiry(state="changed", decision=a_decision("change", input=EDITED))
+            ),
+        ),
+        [("started", "i_1", "toolu_1")],
+    ),
+    "rejected": (
+        an_inquiry(state="rejected", decision=a_decision("reject", reason="no"), **LIVE),
+        Ruling("deny", briefs.rejected(an_inquiry(decision=a_decision("reject", reason="no")))),
+        [("refusal told", "i_1", "toolu_1")],
+    ),
+    "expired": (
+        an_inquiry(state="expired", **LIVE),
+        Ruling("deny", briefs.nobody_answered(an_inquiry())),
+        [("refusal told", "i_1", "toolu_1")],
+    ),
+    "withdrawn": (an_inquiry(state="withdrawn", **LIVE), Ruling("deny", briefs.withdrawn()), []),
+}
+
+
+@pytest.mark.parametrize("case", WAITED)
+def test_a_subagents_call_waits_for_people(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked about at once and ruled on as they decide; the second lock says the same (E15)."""
+    monkeypatch.setattr(gates, "LOOK_SECONDS", 0)
+    decided, ruling, record = WAITED[case]
+    book = Book(said=[an_inquiry(**LIVE), an_inquiry(**LIVE), decided])
+    gate = Gate(judge, book)
+    assert [rule(gate, agent="agent-1"), rule(gate, agent="agent-1")] == [ruling, ruling]
+    assert book.record == [("asked", "Bash(kubectl *)", CALL), *record]
+    assert (gate.deferral, gate.waiting, gate.allowed("toolu_1")) == (None, False, ruling.effect == "allow")
+
+
+def test_other_calls_are_ruled_on_while_one_waits() -> None:
+    """A person who thinks holds up one call only, and their time is no working time."""
+    book = Book()
+    gate = Gate(judge, book)
+    decided = asyncio.Event()
+
+    async def look(_inquiry_id: str) -> Inquiry:
+        if not decided.is_set():
+            return an_inquiry(**LIVE)
+        return an_inquiry(state="approved", decision=a_decision(), **LIVE)
+
+    book.look = look  # type: ignore[method-assign]  # a person who takes their time
+
+    async def scene() -> tuple[Ruling, Ruling]:
+        waiting = asyncio.create_task(gate.rule("Bash", COMMAND, "toolu_1", "agent-1"))
+        while not gate.waiting:  # noqa: ASYNC110  (it is the gate's to know)
+            await asyncio.sleep(0)
+        book.inquiries = [an_inquiry(state="approved", decision=a_decision(), **LIVE)]
+        meanwhile = await gate.rule("Read", {}, "toolu_2", "agent-2")
+        second = await gate.rule("Bash", COMMAND, "toolu_1", "agent-1")
+        assert second == Ruling("deny", briefs.one_at_a_time()), "the second lock before the first answered"
+        decided.set()
+        return meanwhile, await waiting
+
+    assert asyncio.run(scene()) == (Ruling("allow"), Ruling("allow"))
+    assert gate.waited > 0
+
+
+def test_a_closed_gate_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was waited for runs in a turn that is being taken down."""
+    monkeypatch.setattr(gates, "LOOK_SECONDS", 0)
+    approved_late = an_inquiry(state="approved", decision=a_decision(), **LIVE)
+    book = Book(said=[an_inquiry(**LIVE), approved_late])
+    gate = Gate(judge, book)
+
+    async def scene() -> Ruling:
+        asked = asyncio.create_task(gate.rule("Bash", COMMAND, "toolu_1", "agent-1"))
+        await asyncio.sleep(0)
+        gate.close("Withdrawn.")
+        return await asked
+
+    assert asyncio.run(scene()) == Ruling("deny", "Withdrawn.")
+    assert ("started", "i_1", "toolu_1") not in book.record
+
+
+# --- calls that the model makes again ------------------------------------------------------------
+
+
+def sibling(**changes: Any) -> Inquiry:
+    """The other call of the turn, about which people were asked with the first."""
+    given = {"id": "i_2", "number": 13, "tool_use_id": "toolu_0", "hold": "sibling", "tool_input": EDITED}
+    return an_inquiry(**{**given, "digest": digest("Bash", EDITED), **changes})
+
+
+@pytest.mark.parametrize("first", ["approved", "rejected"])
+def test_what_was_decided_about_the_others_is_told_with_the_first(first: str) -> None:
+    """The model learns in one place which calls it may make again, and which not."""
+    decision = a_decision() if first == "approved" else a_decision("reject", reason="no")
+    others = [
+        sibling(state="approved", decision=a_decision()),
+        sibling(id="i_3", state="rejected", decision=a_decision("reject", reason="not that one")),
+    ]
+    ruling = rule(Gate(judge, Book(an_inquiry(state=first, decision=decision), *others)))
+    told = briefs.of_siblings(others)
+    assert "not that one" in told
+    if first == "approved":
+        assert ruling == Ruling("allow", context=told)
+    else:
+        refused = briefs.rejected(an_inquiry(state="rejected", decision=decision))
+        assert ruling == Ruling("deny", f"{refused}\n\n{told}")
+
+
+@pytest.mark.parametrize(
+    ("state", "decision", "effect", "record"),
+    [
+        ("approved", a_decision(), "allow", [("started", "i_2", "toolu_0")]),
+        ("rejected", a_decision("reject", reason="no"), "deny", [("refusal told", "i_2", "toolu_0")]),
+        ("expired", None, "deny", [("refusal told", "i_2", "toolu_0")]),
+    ],
+)
+def test_a_sibling_made_again_gets_its_answer_once(
+    state: str, decision: Any, effect: str, record: list[Any]
+) -> None:
+    """An approval is for one run, a refusal is told once and then over."""
+    book = Book(sibling(state=state, decision=decision))
+    assert rule(Gate(judge, book), "Bash", EDITED, "toolu_0").effect == effect
+    assert book.record == record
 
 
 def test_asked_all_at_once_one_is_deferred() -> None:

@@ -46,6 +46,9 @@ class Shelf:
             "mine",
             refusal=lambda i: why.get(i.id, ""),
             covers=lambda grant, call, stopped_by: (call, stopped_by) == (CALL, grant.stopped_by),
+            raised=lambda _snap, call, rule: an_inquiry(
+                id="i_9", number=19, hold="live", tool_use_id=call.tool_use_id, rule=rule
+            ),
             clock=lambda: at(70),
         )
 
@@ -65,36 +68,38 @@ def approved(**changes: Any) -> Inquiry:
     return an_inquiry(**{"state": "approved", "decision": a_decision(), **changes})
 
 
+AGAIN: dict[str, Any] = {"hold": "again", "tool_use_id": ""}
+SIBLING: dict[str, Any] = {"hold": "sibling", "tool_use_id": "toolu_1"}
+
+
 @pytest.mark.parametrize(
     ("inquiries", "found"),
     [
         ([], None),
         ([approved(id="i_1", tool_use_id="toolu_9", digest="0" * 64)], "i_1"),
         ([approved(id="i_1", tool_use_id="toolu_1")], None),
-        ([approved(id="i_1", tool_use_id="")], "i_1"),
-        ([approved(id="i_1", tool_use_id="", digest="0" * 64)], None),
-        ([approved(id="i_1", tool_use_id="", batch="an earlier turn's")], None),
-        ([an_inquiry(id="i_1", tool_use_id="")], None),
-        ([an_inquiry(id="i_1", tool_use_id="", state="expired")], None),
-        ([approved(id="i_1", tool_use_id="", run=a_run("unknown"))], None),
-        ([approved(id="i_1", tool_use_id=""), an_inquiry(id="i_2", number=13, tool_use_id="toolu_9")], "i_2"),
+        ([approved(id="i_1", **AGAIN)], "i_1"),
+        ([approved(id="i_1", **SIBLING)], "i_1"),
+        ([approved(id="i_1", **AGAIN, digest="0" * 64)], None),
+        ([an_inquiry(id="i_1", **AGAIN)], None),
+        ([an_inquiry(id="i_1", **SIBLING, state="expired")], "i_1"),
+        ([an_inquiry(id="i_1", **SIBLING, state="withdrawn")], None),
+        ([approved(id="i_1", **SIBLING, settled=True)], None),
+        ([approved(id="i_1", **AGAIN, run=a_run("unknown"))], None),
+        ([approved(id="i_1", **AGAIN), an_inquiry(id="i_2", number=13, tool_use_id="toolu_9")], "i_2"),
+        ([approved(id="i_1", hold="live", tool_use_id="toolu_1")], "i_1"),
     ],
     ids=[
         *("nothing was asked", "by id, whatever its input", "another id", "asked again, this call"),
-        *(
-            "asked again, another call",
-            "asked again, then stopped",
-            "asked again, open",
-            "asked again, expired",
-            "asked again, used",
-        ),
-        "the id counts first",
+        *("a sibling", "asked again, another call", "asked again, open", "a sibling nobody answered about"),
+        *("a sibling, then stopped", "a sibling that was told", "asked again, used"),
+        *("the id counts first", "asked by a process that is gone"),
     ],
 )
 def test_which_inquiry_speaks_of_a_call(
     fake_redis: Redis, inquiries: list[Inquiry], found: str | None
 ) -> None:
-    """By its id; else one that was asked again, approved and not used, for exactly this input."""
+    """By its id; else one about exactly this input that the model was to make again, not used yet."""
     inquiry = run(Shelf(fake_redis, *inquiries).ledger.find("toolu_9", DIGEST))
     assert (inquiry.id if inquiry else None) == found
 

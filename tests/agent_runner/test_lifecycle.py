@@ -630,6 +630,7 @@ def test_asked_again_shows_the_same_call_anew() -> None:
         id="i_9",
         number=19,
         tool_use_id="",
+        hold="again",
         batch="again-i_9",
         asked_at=at(60),
         expires_at=at(999),
@@ -648,7 +649,7 @@ def test_asked_again_shows_the_same_call_anew() -> None:
 )
 def test_what_is_decided_after_asking_again_starts_a_turn_with_words(decision: Any, prompt: str) -> None:
     """The engine has no pending call any more, so the model is told in a prompt."""
-    snap = waiting(an_inquiry(tool_use_id="", batch="again-i_1"))
+    snap = waiting(an_inquiry(hold="again", tool_use_id="", batch="again-i_1"))
     changes = (
         lifecycle.decide(snap, "i_1", decision, votes=(), decided=True, now=at(60))
         if decision

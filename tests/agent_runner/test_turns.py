@@ -27,6 +27,7 @@ from bot.commands import Revoked
 from tests.agent_runner.conftest import NewDesk
 from tests.fakes.desk import LIN, MEI, Desk
 from tests.fakes.scripts import WRITE, bash, in_order
+from tests.fakes.values import an_inquiry
 
 pytestmark = pytest.mark.engine
 
@@ -109,7 +110,13 @@ def run(desk: Desk, spec: Any, *, task_id: str = "", lease: str = "") -> Outcome
     async def turn() -> Outcome:
         clock = desk.now
         ledger = StoreLedger(
-            desk.store, task_id, lease, refusal=lambda _: "", covers=lambda *_: False, clock=clock
+            desk.store,
+            task_id,
+            lease,
+            refusal=lambda _: "",
+            covers=lambda *_: False,
+            raised=lambda *_: an_inquiry(),
+            clock=clock,
         )
         gate = Gate(lambda *_: Judgement(effect="ask", rule="Bash"), ledger)
         async with RedisTranscripts.connect(desk.runtime.redis_url) as transcripts:
