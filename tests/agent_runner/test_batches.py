@@ -89,7 +89,7 @@ def test_mixed_decisions_each_effect_exactly_as_decided(desk_with: NewDesk) -> N
     changed = (InquiryState.CHANGED, Execution.FINISHED)
     assert states(desk, task_id) == {"one": RAN, "two": REFUSED, "three": changed}
     told = "\n".join(desk.model.calls[-2].hook_notes)
-    assert "Approved by Mei with changes" in told
+    assert "Approved by mei with changes" in told
     assert "not the second one" in told
     refused = desk.model.calls[-1].tool_results["two-1"]
     assert (refused.is_error, "not the second one" in refused.text) == (True, True)

@@ -191,29 +191,6 @@ def test_a_step_without_a_tool_is_approved_under_conditions(desk_with: NewDesk) 
 # --- several calls, subagents ------------------------------------------------------------
 
 
-def test_case_a01_of_two_calls_none_runs_unasked_and_none_vanishes(desk_with: NewDesk) -> None:
-    """Two gated calls in one turn: one is asked, the other sent back and asked afterwards."""
-
-    def script(request: Request) -> list[Any]:
-        two = [bash("echo one >> out.txt", "a"), bash("echo two >> out.txt", "b")]
-        if not request.tool_uses:
-            return two
-        refused = [r.tool_use_id for r in request.tool_results.values() if r.is_error]
-        again = [u for u in two if u.id in refused]
-        if again and len(request.tool_uses) == 2:
-            return [bash(again[0].input["command"], "c")]
-        return [Text("The end.")]
-
-    desk = desk_with(script)
-    first = desk.asked("write both")
-    desk.choose(first, "approve")
-    second = desk.pending(first.task_id)
-    assert len(lines(desk)) == 1
-    desk.choose(second, "approve")
-    assert sorted(lines(desk)) == ["one", "two"]
-    assert desk.task(first.task_id).state is TaskState.DONE
-
-
 def test_a_free_call_beside_a_gated_one_runs_at_once(desk_with: NewDesk) -> None:
     """Engine fact E13: what needs nobody is not held up."""
     desk = desk_with(in_order([bash("pwd", "free"), ToolUse("gated", "Bash", WRITE)]))
@@ -221,28 +198,6 @@ def test_a_free_call_beside_a_gated_one_runs_at_once(desk_with: NewDesk) -> None
     desk.choose(inquiry, "approve")
     assert (lines(desk), len(desk.snap(inquiry.task_id).inquiries)) == (["done"], 1)
     assert str(desk.workspace) in desk.model.calls[-1].tool_results["free"].text
-
-
-def test_case_a07_a_subagents_call_is_refused_and_the_parent_hears_of_it(desk_with: NewDesk) -> None:
-    """A gated call in a subagent: it does not run, and its refusal is what the subagent reports."""
-
-    def script(request: Request) -> list[Any]:
-        if request.last_user_text == "sub job":
-            if not request.tool_uses:
-                return [ToolUse("sub1", "Bash", WRITE)]
-            return [Text(f"handed back: {request.last_results[-1].text}")]
-        if not request.tool_uses:
-            job = {"description": "sub", "prompt": "sub job", "subagent_type": "general-purpose"}
-            return [ToolUse("agent1", "Agent", job)]
-        return [Text("parent heard: " + request.tool_results["agent1"].text)]
-
-    desk = desk_with(script)
-    task_id = desk.ask("delegate")
-    desk.work()
-    task = desk.task(task_id)
-    assert (task.state, lines(desk)) == (TaskState.DONE, [])
-    assert "cannot wait for one" in (task.result or "")
-    assert task.usage.model_calls == len(desk.model.calls)
 
 
 # --- pausing -----------------------------------------------------------------------------
