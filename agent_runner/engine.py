@@ -199,6 +199,7 @@ class _Turn:
                 await client.query(prompt)
                 await self._listen(client)
         finally:
+            self.gate.close(briefs.not_run("this turn is being ended."))  # ends what still waits for people
             await _leave(client)
         return self._read_result()
 

@@ -15,9 +15,9 @@ from datetime import datetime
 from agent_runner import bash, bash_reader
 from agent_runner.errors import FixConfiguration
 from agent_runner.matching import Call, allowing
-from agent_runner.model import REQUEST_APPROVAL, Actor, Grant
+from agent_runner.model import PLAN_EDITS, REQUEST_APPROVAL, Actor, Grant
 from agent_runner.people import People, may_decide
-from agent_runner.policy import ALWAYS_ASKED, Policy, judge, route
+from agent_runner.policy import ALWAYS_ASKED, NOTHING_MATCHED, PLAN_TOOL, Policy, judge, route
 from agent_runner.rules import parse
 from agent_runner.wrappers import RESERVED, WRAPPERS, to_be_spelled
 
@@ -29,6 +29,9 @@ _PATH = re.compile(r"[\w ./+@,=-]+")
 _BASH_FIELDS = frozenset({"command", "description", "timeout", "run_in_background"})
 """Fields of a Bash call that change nothing about what runs; with any other (one switches the
 sandbox off), only the exact call counts."""
+
+_TOOL_WIDE = ("Write", "Edit", "NotebookEdit", NOTHING_MATCHED)
+"""What stops a call of such a tool in general. A rule that says more was written for a reason."""
 
 _FILES = {"Write": "file_path", "Edit": "file_path", "NotebookEdit": "notebook_path"}
 
@@ -103,6 +106,8 @@ _RUNS: Mapping[str, tuple[str, ...]] = {
 
 def rule_for(call: Call) -> str:
     """The rule to offer beside a call, in Claude Code's syntax; '' if only the exact call can be."""
+    if call.tool_name == PLAN_TOOL:
+        return PLAN_EDITS
     if call.tool_name in ALWAYS_ASKED:
         return ""
     rule = _rule_for(call)
@@ -172,9 +177,18 @@ def covers(rule: str, call: Call) -> bool:
         return call.tool_name == rule
     if call.tool_name not in (*_FILES, "Bash", "WebFetch") or not allowing((parsed,), call):
         return False
+    if rule == PLAN_EDITS:
+        return _plainly_inside(call)
     if call.tool_name in _FILES:  # a rule's path covers what is below it as well
         return _file_rule(call.tool_input.get(_FILES[call.tool_name]), call.cwd) == rule
     return call.tool_name != "Bash" or _harmless(call.tool_input)
+
+
+def _plainly_inside(call: Call) -> bool:
+    """Whether it edits a file in the workspace, none of those (`.git/hooks`) that steer other programs."""
+    inside = _file_rule(call.tool_input.get(_FILES.get(call.tool_name, "")), call.cwd)
+    hidden = any(part.startswith(".") for part in inside.removeprefix("Edit(./").split("/"))
+    return inside.startswith("Edit(./") and not hidden
 
 
 def _harmless(tool_input: Mapping[str, object]) -> bool:
@@ -200,7 +214,7 @@ def holds(
     `stopped_by` is the policy rule that stopped the call: one that was not what the grantor saw
     is asked about. `asked_by` is who asked for the job that makes the call.
     """
-    if grant.revoked or not grant.in_time(now) or grant.stopped_by != stopped_by:
+    if grant.revoked or not grant.in_time(now) or not _meant(grant, stopped_by):
         return False
     longest = policy.grant_for if grant.workspace else policy.approval_valid_for
     if now - grant.at > longest or (grant.workspace and grant.workspace != call.workspace):
@@ -215,3 +229,8 @@ def holds(
         asked_by=asked_by,
         people=people,
     )
+
+
+def _meant(grant: Grant, stopped_by: str) -> bool:
+    """Whether what stopped a call is what the grantor set aside."""
+    return stopped_by in _TOOL_WIDE if grant.rule == PLAN_EDITS else stopped_by == grant.stopped_by

@@ -254,6 +254,10 @@ REQUEST_APPROVAL = "mcp__countersign__request_approval"
 """Our own tool, for a step that is no single tool call; approval (or conditions) is its result."""
 
 
+PLAN_EDITS = "Edit(./**)"
+"""What can be approved together with a plan: edits of files inside the workspace, without asking."""
+
+
 class Inquiry(Value):
     """One thing a person must decide, with everything they need to see to decide it."""
 

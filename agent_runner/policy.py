@@ -31,7 +31,10 @@ from agent_runner.people import same_person as same_person
 from agent_runner.people import tally as tally
 from agent_runner.rules import parse
 
-ALWAYS_ASKED = frozenset({"AskUserQuestion", "ExitPlanMode", REQUEST_APPROVAL})
+PLAN_TOOL = "ExitPlanMode"
+QUESTION_TOOL = "AskUserQuestion"
+
+ALWAYS_ASKED = frozenset({QUESTION_TOOL, PLAN_TOOL, REQUEST_APPROVAL})
 """Tools that exist to ask a person: no allow rule and no hook answers in that person's place."""
 
 SESSION_INTERNAL = frozenset(

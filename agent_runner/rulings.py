@@ -10,10 +10,9 @@ from typing import Any, Literal, Protocol
 from agent_runner import briefs
 from agent_runner.digest import digest
 from agent_runner.model import DeferredCall, Execution, Grant, Inquiry, InquiryState, Kind
+from agent_runner.policy import PLAN_TOOL as PLAN_TOOL
+from agent_runner.policy import QUESTION_TOOL as QUESTION_TOOL
 from agent_runner.policy import Judgement
-
-PLAN_TOOL = "ExitPlanMode"
-QUESTION_TOOL = "AskUserQuestion"
 
 
 @dataclass(frozen=True)

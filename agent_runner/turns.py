@@ -21,6 +21,7 @@ from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
 from agent_runner.leases import my_lease
 from agent_runner.ledger import StoreLedger
 from agent_runner.model import (
+    PLAN_EDITS,
     DeferredCall,
     Failure,
     Grant,
@@ -238,7 +239,7 @@ class TurnRunner:
             asked_at=now,
             rule=rule,
             offer=offer,
-            offer_for=config.policy.grant_for if offer else None,
+            offer_for=config.policy.grant_for if offer and offer != PLAN_EDITS else None,
             agent_words=words,
             before=_before(task.cwd, call.tool_name, call.tool_input),
             approvers=route.approvers,

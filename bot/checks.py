@@ -12,6 +12,7 @@ from agent_runner.errors import FixInput, ShowAgain
 from agent_runner.model import Actor, Decision, Inquiry, Kind, Scope, Verdict
 from bot.commands import Chose
 from cards import choices
+from cards.model import Verb
 
 
 class Checks:
@@ -72,6 +73,12 @@ class Checks:
             raise FixInput("This is a question: answer it.", hint='Send verdict "answer" with answers.')
         if command.input is not None or command.conditions.strip():
             raise FixInput("Approve takes no changes.", hint='Send verdict "change" with them.')
+        if (
+            command.scope is Scope.RULE
+            and inquiry.kind is Kind.PLAN
+            and Verb.ALWAYS_RULE in choices.verbs(inquiry)
+        ):
+            return  # the plan, and edits of files while it is carried out
         if command.scope is not Scope.ONCE and not (choices.is_call(inquiry) and inquiry.quorum == 1):
             raise FixInput(
                 "Only a tool call that one person can approve may be approved for more than once.",

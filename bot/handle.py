@@ -33,7 +33,7 @@ from agent_runner.model import (
 from agent_runner.store import Changes, Snapshot, Store
 from bot.checks import Checks
 from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
-from cards import replies, wording
+from cards import replies, spoken, wording
 
 
 class Reply(Value):
@@ -78,7 +78,8 @@ class Handler:
 
     def ask(self, command: Ask) -> Task:
         """Starts a task; raises `FixInput` for words or a workspace that cannot be used."""
-        text, actor, (name, workspace) = self.check_ask(command)
+        whole, actor, (name, workspace) = self.check_ask(command)
+        plan, text = spoken.plan_first(whole)
         now, task_id = self.clock(), self.new_id("t")
         task = Task(
             id=task_id,
@@ -92,7 +93,7 @@ class Handler:
             created_at=now,
             updated_at=now,
             session_id=str(uuid.uuid4()),
-            options=RunOptions(plan=command.plan, model=self.config.model.name),
+            options=RunOptions(plan=plan or command.plan, model=self.config.model.name),
             prompt=text,
         )
         message = Message(role=Role.USER, text=text, at=now, by=command.actor)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agent_runner.model import REQUEST_APPROVAL, Inquiry, InquiryState, Kind
+from agent_runner.model import PLAN_EDITS, REQUEST_APPROVAL, Inquiry, InquiryState, Kind
 from cards import visible
 from cards.model import InputKind, Verb
 
@@ -28,7 +28,7 @@ def verbs(inquiry: Inquiry) -> tuple[Verb, ...]:
 
     `always` is a grant for one exact call, so there is none for a plan, for a step described in
     words, or where one person's word is not enough. Those by rule are only there if the request
-    offers a rule.
+    offers a rule; for a plan it says how to go on: with edits of files not asked about.
     """
     if inquiry.state is InquiryState.EXPIRED:
         return (Verb.ASK_AGAIN,)
@@ -37,6 +37,8 @@ def verbs(inquiry: Inquiry) -> tuple[Verb, ...]:
     if inquiry.kind is Kind.QUESTION:
         return (Verb.ANSWER,) if questions(inquiry.tool_input) else ()
     offered = (Verb.APPROVE, Verb.CHANGE, Verb.REJECT)
+    if inquiry.kind is Kind.PLAN and inquiry.offer == PLAN_EDITS and inquiry.quorum == 1:
+        return (*offered, Verb.ALWAYS_RULE)
     if not is_call(inquiry) or inquiry.quorum != 1:
         return offered
     ruled = (Verb.ALWAYS_RULE,) if inquiry.offer else ()

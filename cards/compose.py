@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
-from agent_runner.model import Inquiry, Kind, Progress, Task, Verdict
+from agent_runner.model import Hold, Inquiry, Kind, Progress, Task, Verdict
 from cards import call, choices, diffs, outcomes, visible, wording
 from cards.attach import Fitted, attached, fitted
 from cards.choices import Field, editable_fields, edited_input
@@ -93,6 +93,9 @@ def inquiry_card(
         parts += outcomes.elements(inquiry, reader, followed_by=followed_by)
     if can_decide is not False and not followed_by:
         parts += _ways_to_answer(inquiry, lang, position)
+    if inquiry.open and inquiry.hold is Hold.LIVE:
+        text = wording.line(lang, "process_waits", time=reader.time(inquiry.expires_at))
+        parts.append(Paragraph(text=text))
     parts += _footers(inquiry, reader, names, can_decide, position)
     return Card(
         lang=lang,
@@ -190,7 +193,8 @@ def button(verb: Verb, inquiry: Inquiry, lang: str) -> Button:
 
 def _label(verb: Verb, inquiry: Inquiry, lang: str) -> str:
     """What the button says; where it reaches further by a rule, all that it covers."""
-    return wording.text(lang, f"button.{verb}", **_reach(inquiry, lang))
+    edits = verb is Verb.ALWAYS_RULE and inquiry.kind is Kind.PLAN
+    return wording.text(lang, "button.plan_edits" if edits else f"button.{verb}", **_reach(inquiry, lang))
 
 
 def _reach(inquiry: Inquiry, lang: str) -> dict[str, str]:
@@ -240,9 +244,12 @@ def _ways_to_answer(inquiry: Inquiry, lang: str, position: tuple[int, int] | Non
 def _typed(inquiry: Inquiry, offered: Sequence[Verb], lang: str) -> str:
     if Verb.ANSWER in offered:
         return typed_answer(inquiry, lang)
-    known = "typed.approval" if Verb.ALWAYS in offered else "typed.plan"
-    more = [verb for verb in (Verb.ALWAYS_RULE, Verb.ALWAYS_UNTIL) if verb in offered]
-    keys = [known, *(f"typed.{verb}" for verb in more)]
+    if inquiry.kind is Kind.PLAN and Verb.ALWAYS_RULE in offered:
+        keys = ["typed.plan", "typed.plan_edits"]
+    else:
+        known = "typed.approval" if Verb.ALWAYS in offered else "typed.plan"
+        more = [verb for verb in (Verb.ALWAYS_RULE, Verb.ALWAYS_UNTIL) if verb in offered]
+        keys = [known, *(f"typed.{verb}" for verb in more)]
     return "   ".join(wording.text(lang, key, **_reach(inquiry, lang)) for key in keys)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
-from agent_runner.model import Inquiry, Progress, Task, TaskState
+from agent_runner.model import Hold, Inquiry, Progress, Task, TaskState
 from cards import wording
 from cards.model import (
     Actions,
@@ -67,7 +67,7 @@ def _status(
         return wording.line(lang, "status.ended", what=what), reader.time(task.updated_at)
     if task.stop_requested_by is not None:
         return wording.line(lang, "status.stopping", who=person(task.stop_requested_by)), ()
-    if task.state is TaskState.WAITING and pending:
+    if pending and (task.state is TaskState.WAITING or any(i.hold is Hold.LIVE for i in pending)):
         return _waiting(task, pending, reader, names)
     if task.state is TaskState.RUNNING:
         return wording.line(lang, "status.working", workspace=workspace), _progress(progress, reader)

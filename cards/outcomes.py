@@ -12,6 +12,7 @@ from agent_runner.model import (
     Actor,
     Decision,
     Execution,
+    Hold,
     Inquiry,
     InquiryState,
     Kind,
@@ -107,6 +108,8 @@ def _key(inquiry: Inquiry, decision: Decision) -> str:
     if inquiry.state is InquiryState.REJECTED and inquiry.kind is Kind.PLAN:
         return "plan_rejected"
     if inquiry.state is InquiryState.APPROVED and decision.scope is not Scope.ONCE:
+        if inquiry.kind is Kind.PLAN:
+            return "plan_edits"
         return _REACH[decision.scope]
     if inquiry.state is InquiryState.CHANGED and decision.input is None:
         return "step_conditions" if inquiry.run_allowed else "conditions"
@@ -122,7 +125,8 @@ def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
     if not is_call(inquiry) or not inquiry.run_allowed or run.state is Execution.UNKNOWN:
         return
     if run.state is Execution.NONE:
-        yield wording.line(lang, "run.starting")
+        later = "run.starting" if inquiry.hold in (Hold.DEFERRED, Hold.LIVE) else "run.to_come"
+        yield wording.line(lang, "run.not_run" if inquiry.settled else later)
         return
     started = reader.time(run.started_at) if run.started_at else wording.as_line("?")
     if run.state is Execution.STARTED:

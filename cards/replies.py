@@ -145,6 +145,8 @@ def _heard(inquiry: Inquiry, heard: Heard, rest: str, said: str) -> Reply:
             return AskBack(code="unclear")
         case "approve":
             return _decide(inquiry, Verb.APPROVE)
+        case "always" if inquiry.kind is Kind.PLAN and shadow(rest).strip() == "4":
+            return _decide(inquiry, Verb.ALWAYS_RULE)
         case "always" | "always_rule" | "always_until":
             return _decide(inquiry, Verb(heard.kind))
         case "change":

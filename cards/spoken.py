@@ -161,6 +161,18 @@ def split_number(said: str) -> tuple[int | None, str]:
     return int(shadow(match[1])), said[match.end() :]
 
 
+_PLAN = re.compile(
+    r"(?:plan(?: first)?|(?:先|先做|先给我看)?计划|(?:まず|先に)?計画)\s*[:：]\s*(?=\S)", re.IGNORECASE
+)
+"""How a job begins that wants a plan before anything is done."""
+
+
+def plan_first(said: str) -> tuple[bool, str]:
+    """`plan: restart` -> (True, `restart`): whether a plan is to be shown before anything is done."""
+    match = _PLAN.match(said)
+    return (True, said[match.end() :]) if match else (False, said)
+
+
 def command(said: str) -> Command | None:
     """A command, if the whole message is one."""
     return _COMMANDS.get(_SURE.sub(" ", shadow(said)).strip())

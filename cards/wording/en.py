@@ -74,6 +74,9 @@ WORDS: Mapping[str, str] = {
     "vote.change": "Approved with changes by {who} at {time}",
     "vote.reject": "Rejected by {who} at {time}",
     "vote.answer": "Answered by {who} at {time}",
+    "process_waits": (
+        "A process is waiting for this answer. Without one by {time} it is refused, and the agent is told."
+    ),
     "until": "until {time}",
     # Buttons and forms
     "button.approve": "Approve",
@@ -82,6 +85,7 @@ WORDS: Mapping[str, str] = {
     "button.always": "Always for this task",
     "button.always_rule": "Always in this task: {rule}",
     "button.always_until": "For {duration} in {workspace}: {rule}",
+    "button.plan_edits": "Approve, edit files without asking",
     "button.answer": "Send answers",
     "button.ask_again": "Ask again",
     "button.stop": "Stop",
@@ -100,6 +104,7 @@ WORDS: Mapping[str, str] = {
         "1 approve   2 approve with changes: 2 <what>   3 reject: 3 <why>   4 always for this task"
     ),
     "typed.plan": "1 approve   2 approve with changes: 2 <what>   3 reject: 3 <why>",
+    "typed.plan_edits": "4 approve, and edit files in {workspace} without asking",
     "typed.always_rule": "5 always in this task: {rule}",
     "typed.always_until": "6 for {duration} in {workspace}: {rule}",
     "typed.question": "Reply with a number, for example {example}   or in your own words, 1: <words>",
@@ -114,6 +119,9 @@ WORDS: Mapping[str, str] = {
         "Approved by {who} at {time}, and {rule} during the rest of this task, until {until} at most"
     ),
     "outcome.always_until": "Approved by {who} at {time}, and {rule} in {workspace} until {until}",
+    "outcome.plan_edits": (
+        "Approved by {who} at {time}; until {until} at most, files in {workspace} are edited without asking"
+    ),
     "outcome.changed": "Changed and approved by {who} at {time}",
     "outcome.conditions": "Sent back by {who} at {time} to be revised. It did not run.",
     "outcome.step_conditions": "Approved with conditions by {who} at {time}",
@@ -133,6 +141,8 @@ WORDS: Mapping[str, str] = {
     "run.ran_for": "ran {time}, no error, in {duration}",
     "run.failed": "ran {time} and failed",
     "run.failed_for": "ran {time} and failed after {duration}",
+    "run.to_come": "the agent is told to make this call again",
+    "run.not_run": "not run: the agent did not make this call",
     "run.exit": "exit {code}",
     "run.as_changed": "as changed",
     # The status message

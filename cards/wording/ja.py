@@ -70,6 +70,9 @@ WORDS: Mapping[str, str] = {
     "vote.change": "{who} さんが {time} に変更して承認",
     "vote.reject": "{who} さんが {time} に却下",
     "vote.answer": "{who} さんが {time} に回答",
+    "process_waits": (
+        "プロセスがこの回答を待っています。{time} までに回答がなければ実行せず、エージェントに伝えます。"
+    ),
     "until": "{time} まで",
     # Buttons and forms
     "button.approve": "承認",
@@ -78,6 +81,7 @@ WORDS: Mapping[str, str] = {
     "button.always": "このタスク中は常に許可",
     "button.always_rule": "このタスク中は常に許可：{rule}",
     "button.always_until": "{duration}、{workspace} で許可：{rule}",
+    "button.plan_edits": "承認し、ファイル編集は確認しない",
     "button.answer": "回答を送信",
     "button.ask_again": "もう一度依頼",
     "button.stop": "停止",
@@ -94,6 +98,7 @@ WORDS: Mapping[str, str] = {
     # How to answer by typing
     "typed.approval": "1 承認   2 変更して承認：2 <変更内容>   3 却下：3 <理由>   4 このタスク中は常に許可",
     "typed.plan": "1 承認   2 変更して承認：2 <変更内容>   3 却下：3 <理由>",
+    "typed.plan_edits": "4 承認し、{workspace} のファイル編集は確認しない",
     "typed.always_rule": "5 このタスク中は常に許可：{rule}",
     "typed.always_until": "6 {duration}、{workspace} で許可：{rule}",
     "typed.question": "番号で返信。例：{example}   自由記入は 1: <内容>",
@@ -108,6 +113,9 @@ WORDS: Mapping[str, str] = {
         "{who} さんが {time} に承認。このタスク中は {rule} を常に許可（最長 {until} まで）"
     ),
     "outcome.always_until": "{who} さんが {time} に承認。{workspace} で {rule} を {until} まで許可",
+    "outcome.plan_edits": (
+        "{who} さんが {time} に承認。最長 {until} まで、{workspace} のファイル編集は確認しません"
+    ),
     "outcome.changed": "{who} さんが {time} に変更して承認",
     "outcome.conditions": "{who} さんが {time} に差し戻し。実行していません。",
     "outcome.step_conditions": "{who} さんが {time} に条件付きで承認",
@@ -127,6 +135,8 @@ WORDS: Mapping[str, str] = {
     "run.ran_for": "{time} に実行、エラーなし、所要 {duration}",
     "run.failed": "{time} に実行、失敗",
     "run.failed_for": "{time} に実行、{duration}後に失敗",
+    "run.to_come": "エージェントにこの呼び出しをやり直すよう伝えました",
+    "run.not_run": "未実行：エージェントはこの呼び出しを行いませんでした",
     "run.exit": "終了コード {code}",
     "run.as_changed": "変更後の内容で",
     # The status message

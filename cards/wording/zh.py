@@ -70,6 +70,7 @@ WORDS: Mapping[str, str] = {
     "vote.change": "{who} 于 {time} 修改后批准",
     "vote.reject": "{who} 于 {time} 驳回",
     "vote.answer": "{who} 于 {time} 回答",
+    "process_waits": "有一个进程正在等待这个答复。到 {time} 仍无答复，将不予执行并告知智能体。",
     "until": "{time} 前有效",
     # Buttons and forms
     "button.approve": "批准",
@@ -78,6 +79,7 @@ WORDS: Mapping[str, str] = {
     "button.always": "本任务内一直允许",
     "button.always_rule": "本任务内一直允许：{rule}",
     "button.always_until": "{duration}内在 {workspace} 中允许：{rule}",
+    "button.plan_edits": "批准，改文件不再询问",
     "button.answer": "提交答案",
     "button.ask_again": "再次请求",
     "button.stop": "停止",
@@ -94,6 +96,7 @@ WORDS: Mapping[str, str] = {
     # How to answer by typing
     "typed.approval": "1 批准   2 修改后批准：2 <修改要求>   3 驳回：3 <理由>   4 本任务内一直允许",
     "typed.plan": "1 批准   2 修改后批准：2 <修改要求>   3 驳回：3 <理由>",
+    "typed.plan_edits": "4 批准，且修改 {workspace} 中的文件不再询问",
     "typed.always_rule": "5 本任务内一直允许：{rule}",
     "typed.always_until": "6 {duration}内在 {workspace} 中允许：{rule}",
     "typed.question": "回复编号，例如 {example}   或者用自己的话：1: <内容>",
@@ -106,6 +109,7 @@ WORDS: Mapping[str, str] = {
     "outcome.always": "{who} 于 {time} 批准，本任务内同样的调用一直允许",
     "outcome.always_rule": "{who} 于 {time} 批准，本任务内一直允许 {rule}，最晚到 {until}",
     "outcome.always_until": "{who} 于 {time} 批准，在 {workspace} 中允许 {rule}，直到 {until}",
+    "outcome.plan_edits": "{who} 于 {time} 批准；最迟到 {until}，修改 {workspace} 中的文件不再询问",
     "outcome.changed": "{who} 于 {time} 修改后批准",
     "outcome.conditions": "{who} 于 {time} 退回修改，没有执行。",
     "outcome.step_conditions": "{who} 于 {time} 有条件地批准",
@@ -124,6 +128,8 @@ WORDS: Mapping[str, str] = {
     "run.ran_for": "{time} 已执行，没有报错，用时 {duration}",
     "run.failed": "{time} 已执行，失败",
     "run.failed_for": "{time} 已执行，{duration}后失败",
+    "run.to_come": "已通知智能体重新发起该调用",
+    "run.not_run": "未执行：智能体没有再发起该调用",
     "run.exit": "退出码 {code}",
     "run.as_changed": "按修改后的内容",
     # The status message

@@ -147,47 +147,6 @@ def test_a_question_can_be_declined_with_words(desk_with: NewDesk) -> None:
     assert "decide yourself" in told(desk)
 
 
-def planning(request: Request) -> list[Any]:
-    """A model that plans in the engine's way, then writes."""
-    uses = [use.name for use in request.tool_uses]
-    if "ExitPlanMode" not in uses:
-        return [ToolUse("plan1", "ExitPlanMode", {"plan": "1. write a line"})]
-    if request.last_results and not request.last_results[-1].is_error and "Bash" not in uses:
-        return [ToolUse("write1", "Bash", WRITE)]
-    return [Text(f"The end. {request.last_results[-1].text}")]
-
-
-def test_case_a12_a_plan_is_shown_and_approved_before_anything_runs(desk_with: NewDesk) -> None:
-    """Plan mode: the plan is a request; after approval gated calls are still asked about."""
-    desk = desk_with(planning)
-    plan = desk.asked("write it", plan=True)
-    assert (plan.kind, plan.tool_input) == (Kind.PLAN, {"plan": "1. write a line"})
-    desk.choose(plan, "approve")
-    call = desk.pending(plan.task_id)
-    assert (call.tool_name, desk.task(plan.task_id).options.plan) == ("Bash", False)
-    desk.choose(call, "approve")
-    assert lines(desk) == ["done"]
-
-
-def test_case_a12_a_rejected_plan_keeps_plan_mode_and_the_words(desk_with: NewDesk) -> None:
-    """A refused plan: the words arrive, nothing runs, and plan mode stays on."""
-    desk = desk_with(planning)
-    plan = desk.asked("write it", plan=True)
-    desk.choose(plan, "reject", reason="too bold")
-    assert "too bold" in told(desk)
-    assert (lines(desk), desk.task(plan.task_id).options.plan) == ([], True)
-
-
-def test_a_step_without_a_tool_is_approved_under_conditions(desk_with: NewDesk) -> None:
-    """request_approval: the condition is the tool's result, word for word."""
-    step = {"title": "Call the customer", "action": "Tell them it is fixed"}
-    desk = desk_with(in_order(ToolUse("", "mcp__countersign__request_approval", step)))
-    inquiry = desk.asked("tell them")
-    desk.choose(inquiry, "change", conditions="only after 18:00, 不要提前")
-    assert "only after 18:00, 不要提前" in told(desk)
-    assert desk.snap(inquiry.task_id).inquiries[0].run.state is Execution.FINISHED
-
-
 # --- several calls, subagents ------------------------------------------------------------
 
 

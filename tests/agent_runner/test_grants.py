@@ -122,7 +122,7 @@ OTHERS: list[tuple[str, dict[str, Any], str]] = [
     ("mcp__db", {}, ""),
     (REQUEST_APPROVAL, {"title": "x"}, ""),
     ("AskUserQuestion", {"questions": []}, ""),
-    ("ExitPlanMode", {"plan": "x"}, ""),
+    ("ExitPlanMode", {"plan": "x"}, "Edit(./**)"),
     ("WebSearch", {"query": "x"}, ""),
     ("Monitor", {"command": "git push"}, ""),
     ("Agent", {"subagent_type": "reviewer"}, ""),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -45,16 +44,12 @@ def lines(desk: Desk) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-@contextmanager
-def working(desk: Desk) -> Iterator[None]:
-    """A runner at work in the background; it has ended when the block is left."""
-    worker = threading.Thread(target=desk.work)
-    worker.start()
-    try:
-        yield
-    finally:
-        worker.join(60)
-        assert not worker.is_alive()
+def work_while(desk: Desk, person: Callable[[], None]) -> None:
+    """Runs what is queued, while somebody does something; raises what goes wrong with them."""
+    with ThreadPoolExecutor(1) as aside:
+        done = aside.submit(person)
+        desk.work()
+        done.result()
 
 
 def open_one(desk: Desk, task_id: str) -> Inquiry:
@@ -71,12 +66,15 @@ def test_case_a07_approved_while_it_waits(desk_with: NewDesk) -> None:
     """The call runs at once in the process that waited; its wait is no working time."""
     desk = desk_with(delegates)
     task_id = desk.ask("delegate")
-    with working(desk):
+
+    def person() -> None:
         inquiry = open_one(desk, task_id)
         assert (inquiry.hold, desk.task(task_id).state) == (Hold.LIVE, TaskState.RUNNING)
         assert inquiry.expires_at - inquiry.asked_at == timedelta(minutes=15)
         assert lines(desk) == []
         decide(desk, inquiry, "approve")
+
+    work_while(desk, person)
     task = desk.task(task_id)
     assert (task.state, lines(desk)) == (TaskState.DONE, ["done"])
     assert desk.snap(task_id).inquiries[0].run.state is Execution.FINISHED
@@ -88,20 +86,23 @@ def test_case_a07_refused_while_it_waits(desk_with: NewDesk) -> None:
     """The subagent reads the reason word for word, and the parent hears of it."""
     desk = desk_with(delegates)
     task_id = desk.ask("delegate")
-    with working(desk):
-        decide(desk, open_one(desk, task_id), "reject", reason="not from a subagent")
+    reason = "not from a subagent"
+    work_while(desk, lambda: decide(desk, open_one(desk, task_id), "reject", reason=reason))
     assert lines(desk) == []
-    assert "not from a subagent" in (desk.task(task_id).result or "")
+    assert reason in (desk.task(task_id).result or "")
 
 
 def test_case_a07_refused_by_time(desk_with: NewDesk) -> None:
     """Nobody answers within the limit: denied as unanswered, handed back, and it can be asked again."""
     desk = desk_with(delegates)
     task_id = desk.ask("delegate")
-    with working(desk):
+
+    def nobody() -> None:
         open_one(desk, task_id)
         desk.later(timedelta(minutes=16))
         desk.tick()
+
+    work_while(desk, nobody)
     task, (inquiry,) = desk.task(task_id), desk.snap(task_id).inquiries
     assert (task.state, lines(desk), inquiry.state) == (TaskState.DONE, [], InquiryState.EXPIRED)
     assert "Nobody answered" in (task.result or "")
@@ -110,13 +111,12 @@ def test_case_a07_refused_by_time(desk_with: NewDesk) -> None:
     assert (fresh.open, fresh.tool_input) == (True, WRITE)
 
 
-def test_edited_and_sent_back_while_it_waits(desk_with: NewDesk) -> None:
+def test_edited_while_it_waits(desk_with: NewDesk) -> None:
     """What was edited runs as edited."""
     desk = desk_with(delegates)
     task_id = desk.ask("delegate")
-    with working(desk):
-        edited = {**WRITE, "command": "echo edited >> out.txt"}
-        decide(desk, open_one(desk, task_id), "change", input=edited)
+    edited = {**WRITE, "command": "echo edited >> out.txt"}
+    work_while(desk, lambda: decide(desk, open_one(desk, task_id), "change", input=edited))
     assert lines(desk) == ["edited"]
 
 
@@ -124,9 +124,12 @@ def test_a_stop_ends_the_wait_and_withdraws_the_request(desk_with: NewDesk) -> N
     """Nothing runs, and the card does not go on asking."""
     desk = desk_with(delegates)
     task_id = desk.ask("delegate")
-    with working(desk):
+
+    def stops() -> None:
         open_one(desk, task_id)
         desk.stop(task_id)
+
+    work_while(desk, stops)
     assert desk.task(task_id).state is TaskState.STOPPED
     assert (desk.snap(task_id).inquiries[0].state, lines(desk)) == (InquiryState.WITHDRAWN, [])
 
@@ -137,30 +140,39 @@ def test_case_a11_a_wait_is_no_inactivity(desk_with: NewDesk, monkeypatch: pytes
     monkeypatch.setattr(TurnRunner, "_spec", lambda *of: replace(spec_of(*of), idle_seconds=PATIENT))
     desk = desk_with(delegates)
     task_id = desk.ask("delegate")
-    with working(desk):
+
+    def slow() -> None:
         inquiry = open_one(desk, task_id)
         until(lambda: desk.now() > inquiry.asked_at + timedelta(seconds=1.5 * PATIENT))
         decide(desk, inquiry, "approve")
+
+    work_while(desk, slow)
     assert (desk.task(task_id).state, lines(desk)) == (TaskState.DONE, ["done"])
 
 
-@pytest.mark.parametrize("decided", [False, True], ids=["still open", "approved meanwhile"])
-def test_a_redeploy_while_it_waits_loses_nothing(desk_with: NewDesk, decided: bool) -> None:
+@pytest.mark.parametrize("early", [False, True], ids=["still open", "approved meanwhile"])
+def test_a_redeploy_while_it_waits_loses_nothing(desk_with: NewDesk, early: bool) -> None:
     """The request stays as it is; the next process finds it, or what was decided, when it asks again."""
     desk = desk_with(delegates)
     task_id = desk.ask("delegate")
-    with working(desk):
-        inquiry = open_one(desk, task_id)
+
+    def its_worker_goes() -> None:
+        open_one(desk, task_id)
         desk.hold = True
-        desk.registers.drop_lease(task_id)  # its worker is gone
+        desk.registers.drop_lease(task_id)
         desk.store.transact(task_id, lambda snap: lifecycle.lost(snap, desk.now()))
-    assert desk.snap(task_id).inquiries[0].open
-    if decided:
+
+    work_while(desk, its_worker_goes)
+    (inquiry,) = desk.snap(task_id).inquiries
+    assert inquiry.open
+    if early:
         decide(desk, inquiry, "approve")
+
+    def late() -> None:
+        until(lambda: desk.task(task_id).state is TaskState.RUNNING)
+        decide(desk, inquiry, "approve")
+
     desk.hold = False
-    with working(desk):
-        if not decided:
-            until(lambda: desk.task(task_id).state is TaskState.RUNNING)
-            decide(desk, inquiry, "approve")
+    work_while(desk, (lambda: None) if early else late)
     assert (desk.task(task_id).state, lines(desk)) == (TaskState.DONE, ["done"])
     assert len(desk.snap(task_id).inquiries) == 1

@@ -14,6 +14,7 @@ from agent_runner.model import (
     Execution,
     Failure,
     FollowUp,
+    Hold,
     Inquiry,
     InquiryState,
     Kind,
@@ -166,6 +167,8 @@ REQUESTS: Mapping[str, Inquiry] = {
         "WebFetch", {"url": "http://example.com", "prompt": "sum up"}, rule="WebFetch"
     ),
     "pending_plan": inquiry("ExitPlanMode", {"plan": PLAN}, kind=Kind.PLAN),
+    "pending_plan_edits": inquiry("ExitPlanMode", {"plan": PLAN}, kind=Kind.PLAN, offer="Edit(./**)"),
+    "pending_live": inquiry(hold=Hold.LIVE, expires_at=NOW + timedelta(minutes=9)),
     "pending_plan_empty": inquiry("ExitPlanMode", {}, kind=Kind.PLAN),
     "pending_question": asked(DATABASE),
     "pending_questions": asked(DATABASE, ENVIRONMENTS),
@@ -197,6 +200,22 @@ REQUESTS: Mapping[str, Inquiry] = {
         votes=(Vote(by=KAI, at=DECIDED, verdict=Verdict.APPROVE),),
     ),
     "approved_starting": inquiry(state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE)),
+    "approved_to_come": inquiry(
+        state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE), hold=Hold.SIBLING
+    ),
+    "approved_not_run": inquiry(
+        state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE), hold=Hold.SIBLING, settled=True
+    ),
+    "approved_plan_edits": inquiry(
+        "ExitPlanMode",
+        {"plan": "Restart"},
+        kind=Kind.PLAN,
+        offer="Edit(./**)",
+        state=InquiryState.APPROVED,
+        decision=decided(
+            Verdict.APPROVE, scope=Scope.RULE, rule="Edit(./**)", until=NOW + timedelta(hours=12)
+        ),
+    ),
     "approved_running": inquiry(
         state=InquiryState.APPROVED,
         decision=decided(Verdict.APPROVE),

@@ -58,6 +58,8 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "quorum": 1,
             "requester_may_decide": True,
             "expires_at": "2026-03-02T22:00:00Z",
+            "hold": "deferred",
+            "settled": False,
             "replaces": None,
             "votes": [],
             "decision": None,
