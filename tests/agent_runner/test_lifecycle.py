@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent_runner import lifecycle, policy
+from agent_runner import calls, lifecycle, policy
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note, first_bad
 from agent_runner.errors import AlreadyDecided, CountersignError, Expired, NotFound, WrongState
@@ -19,6 +19,7 @@ from agent_runner.model import (
     Execution,
     Failure,
     FollowUp,
+    Hold,
     Inquiry,
     InquiryState,
     Outcome,
@@ -818,6 +819,7 @@ class AnyOrder(RuleBasedStateMachine):
                 number=self.made * 10 + n,
                 tool_use_id=f"toolu_{self.made}_{n}",
                 batch=batch,
+                hold="sibling" if n else "deferred",
                 quorum=quorum,
                 asked_at=self.now,
                 expires_at=self.now + timedelta(hours=8),
@@ -825,6 +827,28 @@ class AnyOrder(RuleBasedStateMachine):
             for n in range(count)
         )
         self.do(lambda s: lifecycle.complete(s, DEFERRED, asked, self.now), ends_turn=True)
+
+    @rule()
+    def ask_live(self) -> None:
+        """A subagent's call: its process waits, and the turn goes on."""
+        self.made += 1
+        inquiry = an_inquiry(
+            id=f"i_{self.made}_live",
+            number=self.made * 10,
+            tool_use_id=f"toolu_{self.made}_live",
+            batch=f"live-{self.made}",
+            hold="live",
+            asked_at=self.now,
+            expires_at=self.now + timedelta(minutes=15),
+        )
+        self.do(lambda s: calls.ask(s, inquiry, self.now))
+
+    @rule(which=ANY)
+    def tell_refusal(self, which: int) -> None:
+        """The model makes a call again that was not approved."""
+        inquiry = self.pick(which)
+        if inquiry is not None and not inquiry.run_allowed:
+            self.do(lambda s: calls.told(s, inquiry.id, "toolu_y", self.now))
 
     @rule(
         which=ANY,
@@ -904,9 +928,21 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def waits_exactly_while_something_is_open(self) -> None:
-        open_ones = [i for i in self.snap.inquiries if i.open]
+        open_ones = [i for i in self.snap.inquiries if i.open and i.hold is not Hold.LIVE]
         assert (self.snap.task.state is TaskState.WAITING) == bool(open_ones)
         assert {i.batch for i in open_ones} <= {self.snap.task.batch}
+
+    @invariant()
+    def a_process_is_waited_for_only_while_the_turn_goes_on(self) -> None:
+        live = [i for i in self.snap.inquiries if i.open and i.hold is Hold.LIVE]
+        assert not live or self.snap.task.state in (TaskState.RUNNING, TaskState.QUEUED)
+
+    @invariant()
+    def an_ended_task_leaves_no_approval_behind(self) -> None:
+        if self.snap.task.state in (TaskState.DONE, TaskState.STOPPED):
+            assert not any(i.awaited for i in self.snap.inquiries)
+        unused = {i.id for i in self.snap.inquiries if i.settled and i.run_allowed}
+        assert unused == {n.inquiry_id for n in self.notes if n.event is Event.NOT_RUN}
 
     @invariant()
     def a_decision_stands(self) -> None:
