@@ -186,7 +186,7 @@ class Gate:
             return Ruling("deny", (_refusal_words(inquiry) if inquiry else "") or self._closed)
         if inquiry is not None:
             return await self._decided(inquiry, tool_name, tool_input, tool_use_id, call_digest)
-        if self._is_plan_file(tool_name, tool_input):
+        if is_plan_file(self._plans, tool_name, tool_input):
             return Ruling("allow")
         call = DeferredCall(tool_use_id=tool_use_id, tool_name=tool_name, tool_input=tool_input)
         judgement = self._judge(tool_name, tool_input, agent_id)
@@ -248,22 +248,23 @@ class Gate:
             return Ruling("allow", updated_input=decision.input, context=briefs.ran_as_changed(inquiry))
         return Ruling("allow")
 
-    def _is_plan_file(self, tool_name: str, tool_input: dict[str, Any]) -> bool:
-        """In plan mode the engine has the model write its plan to a file of its own: that is no effect."""
-        path = tool_input.get("file_path")
-        if self._plans is None or tool_name not in ("Write", "Edit", "Read") or not isinstance(path, str):
-            return False
-        if not Path(path).is_absolute():
-            return False  # the engine would read it against another directory than this process does
-        target = Path(path).resolve()
-        return target.parent.name == "plans" and target.is_relative_to(self._plans.resolve())
-
     async def alarm(self, what: str, call: DeferredCall) -> None:
         """Something that must not be possible happened: on record, and the turn ends as failed."""
         self.alarmed = what
         self.close(briefs.not_run("this turn is being ended."))
         log.critical("alarm: %s (%s %s)", what, call.tool_name, call.tool_use_id)
         await self._ledger.alarm(what, call)
+
+
+def is_plan_file(plans: Path | None, tool_name: str, tool_input: Mapping[str, Any]) -> bool:
+    """In plan mode the engine has the model write its plan to a file of its own: that is no effect."""
+    path = tool_input.get("file_path")
+    if plans is None or tool_name not in ("Write", "Edit", "Read") or not isinstance(path, str):
+        return False
+    if not Path(path).is_absolute():
+        return False  # the engine would read it against another directory than this process does
+    target = Path(path).resolve()
+    return target.parent.name == "plans" and target.is_relative_to(plans.resolve())
 
 
 def _was_shown(inquiry: Inquiry, tool_name: str, tool_input: Mapping[str, Any], call_digest: str) -> bool:
