@@ -87,9 +87,7 @@ def judge_all(
     return gaps
 
 
-async def _judge_all(
-    url: str, window: Window, gaps: Gaps, each: Callable[[PastCall], None]
-) -> None:
+async def _judge_all(url: str, window: Window, gaps: Gaps, each: Callable[[PastCall], None]) -> None:
     try:
         client, transcripts = connect(url, patient=True), RedisTranscripts.connect(url)
     except ValueError as error:

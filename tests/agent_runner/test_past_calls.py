@@ -210,6 +210,13 @@ def test_a_missing_transcript_leaves_what_is_on_record(kept: Kept) -> None:
     ]
 
 
+def test_a_clock_that_is_off_makes_no_second_call(kept: Kept) -> None:
+    """A denial recorded minutes from its call's time is told as not run, and is still the same call."""
+    task = kept.task(notes=[STARTED, on_record(Event.CALL_DENIED, "sudo", 300)])
+    kept.transcript(task, call("a", "sudo"), result("a", refused=True))
+    assert told(kept.read()) == [("sudo", Then.NOT_RUN, "")]
+
+
 def test_a_task_that_never_began_has_no_gap(kept: Kept) -> None:
     """Nothing is missing of a task that still waits for a worker."""
     kept.task()
