@@ -13,6 +13,8 @@ RAW, ZLIB = b"j", b"z"
 """First byte: plain JSON, or zlib level 1 over JSON (a third of the memory)."""
 SHORTENED = 4_096
 """Strings up to this many characters survive in the stub of an entry that is too large."""
+SHORTENED_TEXT = r"\(\d+ characters were too many to keep\)"
+"""What stands in such a stub for a longer one."""
 
 
 def decode(blob: bytes) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from claude_agent_sdk.types import (
     SessionStoreListEntry,
 )
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from agent_runner import transcript_codec as codec
 from agent_runner.errors import EngineFailed, TryLater
@@ -240,6 +240,26 @@ class RedisTranscripts(SessionStore):
         """Whether the main transcript holds a result of that tool call, good or bad."""
         return await self._has_block(cwd, session_id, {"type": "tool_result", "tool_use_id": tool_use_id})
 
+    # What is read of past sessions, however large; see `past_calls`.
+
+    async def subagents(self, cwd: str, session_id: str) -> list[str]:
+        """The subpaths of a session's subagents; raises `TryLater`, or `EngineFailed` for what is none."""
+        with _answering(), _readable():
+            return await self.list_subkeys(
+                {"project_key": project_key_for_directory(cwd), "session_id": session_id}
+            )
+
+    async def entries(
+        self, cwd: str, session_id: str, subpath: str = ""
+    ) -> AsyncIterator[dict[str, Any] | None]:
+        """The entries in order, a page at a time; None for one that this version cannot read."""
+        key = _main(cwd, session_id)
+        if subpath:
+            key["subpath"] = subpath
+        with _answering(), _readable():
+            async for blob in self._blobs(self._list(key)):
+                yield _decoded(blob)
+
     async def _has_block(self, cwd: str, session_id: str, wanted: dict[str, str]) -> bool:
         needles = [json.dumps(value).encode() for value in wanted.values()]
         with _answering():
@@ -299,6 +319,22 @@ def _answering() -> Iterator[None]:
             hint="Try again in a moment; `countersign doctor` shows what is wrong.",
             cause=type(error).__name__,
         ) from error
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except ResponseError as error:
+        raise EngineFailed(f"The store does not hold a transcript there: {error}.") from error
+
+
+def _decoded(blob: bytes) -> dict[str, Any] | None:
+    try:
+        entry = codec.decode(blob)
+    except (EngineFailed, ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) else None
 
 
 def _main(cwd: str, session_id: str) -> SessionKey:

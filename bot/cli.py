@@ -18,6 +18,7 @@ import click
 
 from agent_runner.errors import CountersignError
 from agent_runner.model import Actor
+from bot import policy_commands
 from bot import settings as reading
 from bot.findings import Finding
 from bot.private_files import private_directory
@@ -418,6 +419,9 @@ def feishu_permissions(
             public_url=url or config.web.public_url,
         ):
             click.echo(line)
+
+
+main.add_command(policy_commands.group(_read, _plainly, state_dir=DEFAULT_STATE))
 
 
 if __name__ == "__main__":
