@@ -211,10 +211,7 @@ class TurnRunner:
             offer_for=config.policy.grant_for if offer else None,
             agent_words=words,
             before=_before(task.cwd, call.tool_name, call.tool_input),
-            approvers=route.approvers,
-            quorum=route.quorum,
-            requester_may_decide=route.requester_may_decide,
-            expires_at=now + route.expires,
+            **policy.terms(route, now),
             replaces=_replaced(snap, call.tool_name),
         )
         return (inquiry,)

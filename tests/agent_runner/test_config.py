@@ -298,7 +298,7 @@ def test_every_mistake_has_its_line_its_key_and_what_is_allowed(text: str, expec
             f"{ROUTE}qorum = 2",
             [
                 "c.toml:3: policy.route[0].qorum: there is no such key; did you mean quorum? allowed are "
-                "match, approvers, quorum, requester_may_decide, remind, expires, escalate"
+                "match, approvers, quorum, requester_may_decide, veto, remind, expires, escalate"
             ],
         ),
         (f"{ROUTE}quorum = 0", ["c.toml:3: policy.route[0].quorum: must be greater than or equal to 1"]),

@@ -122,7 +122,7 @@ def test_two_clocks_that_both_believe_they_lead_expire_once(redis_url: str) -> N
     def expire(clock: Clock) -> None:
         start.wait()
         for n in range(1, 6):
-            clock._expire(f"i_{n}", wall.time)
+            clock._look(f"i_{n}", wall.time)
 
     threads = [threading.Thread(target=expire, args=(wall.clock(),)) for _ in range(4)]
     for thread in threads:
