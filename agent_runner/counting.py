@@ -46,8 +46,8 @@ def counted(votes: Sequence[Vote], verdict: Verdict = Verdict.APPROVE) -> tuple[
 
 
 def taken_by(votes: Sequence[Vote], new: Vote) -> Vote | None:
-    """The other person's approval because of which this one would not count."""
-    others = (vote for vote in counted(votes, new.verdict) if vote.by.key != new.by.key)
+    """Another person's vote in the same place, because of which there is none left for this one."""
+    others = (vote for vote in votes if vote.by.key != new.by.key)
     return next((vote for vote in others if claimed(vote) & claimed(new)), None)
 
 

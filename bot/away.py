@@ -49,6 +49,14 @@ class Away:
         now = self._clock()
         return tuple(one for one in self._register.absences() if one.holds(now))
 
+    def lines(self) -> tuple[str, ...]:
+        """The same as lines to print."""
+        found = tuple(
+            f"{one.who}  until {one.until.astimezone(self._zone):%Y-%m-%d %H:%M}  -> {one.to}"
+            for one in self.now()
+        )
+        return found or ("Nobody is away.",)
+
     # --- words ---------------------------------------------------------------------------
 
     def hear(

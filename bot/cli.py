@@ -18,6 +18,7 @@ import click
 
 from agent_runner.errors import CountersignError
 from agent_runner.model import Actor
+from bot import cli_people
 from bot import settings as reading
 from bot.findings import Finding
 from bot.private_files import private_directory
@@ -419,6 +420,8 @@ def feishu_permissions(
         ):
             click.echo(line)
 
+
+cli_people.add_to(main, options=_common, read=_read, plainly=_plainly)
 
 if __name__ == "__main__":
     main()

@@ -118,8 +118,8 @@ def moment(said: str, now: datetime) -> datetime | None:
         return now + timedelta(**{unit: int(span["n"])})
     clock = _CLOCK.search(plain)
     at = _time(clock) if clock else _END_OF_DAY
-    day_words = plain[: clock.start()].strip(" ,、的tのに") if clock else plain
-    if at is None:
+    day_words = plain[: clock.start()].strip(" ,、的のに") if clock else plain
+    if at is None or not plain:
         return None
     if not day_words:
         today = datetime.combine(now.date(), at, now.tzinfo)

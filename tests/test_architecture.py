@@ -67,7 +67,11 @@ SDK_HOMES: dict[str, dict[str, str]] = {
         "cards/html.py": "escapes for HTML",
         "cards/web.py": "draws a card as HTML",
     },
-    "click": {"bot/cli.py": "the commands", "bot/terminal.py": "talks in the terminal"},
+    "click": {
+        "bot/cli.py": "the commands",
+        "bot/cli_people.py": "the commands about who is away",
+        "bot/terminal.py": "talks in the terminal",
+    },
     "httpx": {
         "bot/terminal.py": "a client of our own API",
         "bot/feishu/api.py": "Feishu's API, without what its SDK does to the loop",

@@ -123,7 +123,7 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "revision": 2,
             "state": "approved",
             "decision": decision,
-            "votes": [{"by": MEI_JSON, "at": at, "verdict": "approve"}],
+            "votes": [{"by": MEI_JSON, "at": at, "verdict": "approve", "words": "", "acting_for": ""}],
         }
         assert (decided.status_code, decided.json()) == (200, approved)
 
