@@ -97,7 +97,8 @@ def inquiry_card(
         parts += outcomes.elements(inquiry, reader, followed_by=followed_by)
     if can_decide is not False and not followed_by:
         parts += _ways_to_answer(inquiry, lang, position)
-    if may_break_glass and inquiry.open and inquiry.kind is not Kind.QUESTION:
+    alone = may_break_glass and (can_decide is False or inquiry.quorum > 1)  # else they can just approve
+    if alone and inquiry.open and inquiry.kind is not Kind.QUESTION:
         parts.append(Actions(buttons=(_alone(inquiry, names, lang),)))
     parts += _footers(inquiry, reader, names, can_decide, position)
     return Card(
