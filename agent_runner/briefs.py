@@ -34,7 +34,11 @@ def rejected(inquiry: Inquiry) -> str:
     who = decision.by.name if decision else "somebody"
     reason = decision.reason if decision else ""
     said = f" Their reason, word for word:\n{reason}\n" if reason else " "
-    return f"Rejected by {who}. It did not run.{said}{NO_WORKAROUND}"
+    no = [
+        v for v in inquiry.votes if v.verdict is Verdict.REJECT and decision and v.by.key != decision.by.key
+    ]
+    others = "".join(f"{v.by.name} rejected it as well, word for word:\n{v.words}\n" for v in no)
+    return f"Rejected by {who}. It did not run.{said}{others}{NO_WORKAROUND}"
 
 
 def conditions(inquiry: Inquiry) -> str:

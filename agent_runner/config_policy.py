@@ -28,6 +28,7 @@ def check_policy(raw: Table, people: People, add: Add) -> None:
     policy = table(raw, "policy")
     _rules(policy, add)
     _grant_for(policy, add)
+    _break_glass(policy, people, add)
     for key, route in _routes(policy):
         _route(route, key, people, add)
 
@@ -76,6 +77,14 @@ def _grant_for(policy: Table, add: Add) -> None:
         add(("policy", "grant_for"), f"is longer than {longest}; write what holds for longer under allow")
 
 
+def _break_glass(policy: Table, people: People, add: Add) -> None:
+    _approvers(policy, "break_glass", ("policy",), people, add)
+    for index, name in enumerate(texts(policy, "break_glass")):
+        if name in ("requester", "anyone"):
+            key: Key = ("policy", "break_glass", index)
+            add(key, f"{name} cannot approve alone; name people or groups, who answer for it")
+
+
 def _rule(text: str, key: Key, add: Add) -> Rule | None:
     try:
         return parse(text)
@@ -104,7 +113,8 @@ def _route(route: Table, key: Key, people: People, add: Add) -> None:
     known = _approvers(route, "approvers", key, people, add)
     escalate = route.get("escalate")
     if isinstance(escalate, dict):
-        _approvers(escalate, "to", (*key, "escalate"), people, add)
+        _escalates(route, escalate, key, people, add)
+    _veto(route, key, add)
     _in_time(route, key, add)
     quorum, requester_may = route.get("quorum", 1), route.get("requester_may_decide", True)
     if known and type(quorum) is int and isinstance(requester_may, bool):
@@ -113,6 +123,21 @@ def _route(route: Table, key: Key, people: People, add: Add) -> None:
             add((*key, "approvers"), "nobody could decide: the requester may not, and nobody else is named")
         elif quorum > most:
             add((*key, "quorum"), f"{quorum} people are needed, but only {int(most)} can decide")
+
+
+def _escalates(route: Table, escalate: Table, key: Key, people: People, add: Add) -> None:
+    known = _approvers(escalate, "to", (*key, "escalate"), people, add)
+    requester_may = route.get("requester_may_decide", True)
+    if known and requester_may is False and not possible(texts(escalate, "to"), False, people):
+        add((*key, "escalate", "to"), "nobody would be added: the requester may not decide")
+
+
+def _veto(route: Table, key: Key, add: Add) -> None:
+    """Without a veto, rejections end a request once too few are left: they have to be counted."""
+    escalate = route.get("escalate")
+    more = texts(escalate, "to") if isinstance(escalate, dict) else []
+    if route.get("veto") is False and "anyone" in [*texts(route, "approvers"), *more]:
+        add((*key, "veto"), "cannot be false where anyone may decide: no rejection could ever end it")
 
 
 def _approvers(holder: Table, field: str, key: Key, people: People, add: Add) -> bool:

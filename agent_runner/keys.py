@@ -20,6 +20,7 @@ class Keys:
         self.audit = f"{prefix}audit"
         self.grants = f"{prefix}grants"
         self.tokens = f"{prefix}tokens"
+        self.away = f"{prefix}away"
 
     def counter(self, name: str) -> str:
         """A counter's key."""
@@ -64,6 +65,10 @@ class Keys:
     def group(self, platform: str, group: str) -> str:
         """The accounts in one of them."""
         return f"{self.prefix}groups:{platform}:{group}"
+
+    def break_glass(self, who: str) -> str:
+        """The break-glass approval of one person that waits to be confirmed."""
+        return f"{self.prefix}break-glass:{who}"
 
     def txn(self, mark: str) -> str:
         """Mark of one transaction, to tell a lost reply from a lost write."""

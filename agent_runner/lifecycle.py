@@ -6,9 +6,10 @@ place that moves a task or an inquiry. What may not happen raises and changes no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from agent_runner import briefs, calls, granting, notes
 from agent_runner.aggregate import Changes, Snapshot
@@ -128,18 +129,21 @@ def decide(
     words = decision.reason or decision.conditions
     if not decided:
         voted = inquiry.having(votes=votes)
-        note = notes.of_inquiry(Event.VOTED, voted, now, decision.by, words, verdict=decision.verdict)
+        note = notes.of_inquiry(
+            Event.VOTED, voted, now, decision.by, words, verdict=decision.verdict, **_place(decision)
+        )
         return Changes(task=_touched(snap.task, now), inquiries=(voted,), notes=(note,), answer=voted)
     state = move(INQUIRY, inquiry.state, InquiryEvent(decision.verdict.value))
     closed = inquiry.having(state=state, decision=decision, votes=votes)
-    details: dict[str, object] = {"verdict": decision.verdict, "scope": decision.scope}
+    details = {"verdict": decision.verdict, "scope": decision.scope, **_place(decision)}
     if decision.input is not None:
         details["input"] = decision.input
     if decision.answers is not None:
         details["answers"] = decision.answers
-    note = notes.of_inquiry(Event.DECIDED, closed, now, decision.by, words, **details)
+    events = (Event.BREAK_GLASS, Event.DECIDED) if decision.break_glass else (Event.DECIDED,)
+    said = (notes.of_inquiry(event, closed, now, decision.by, words, **details) for event in events)
     grants = granting.given(closed, decision, now)
-    told = (note, *(notes.of_grant(Event.GRANT_GIVEN, g, now, decision.by) for g in grants if g.rule))
+    told = (*said, *(notes.of_grant(Event.GRANT_GIVEN, g, now, decision.by) for g in grants if g.rule))
     return _settled(snap, Changes(inquiries=(closed,), notes=told, grants=grants, answer=closed), now)
 
 
@@ -176,17 +180,18 @@ def ask_again(
     *,
     new_id: str,
     number: int,
-    expires_at: datetime,
+    terms: Mapping[str, Any],
     by: Actor,
     now: datetime,
 ) -> Changes:
-    """Opens a fresh inquiry for an expired one's call, once the task has ended."""
+    """Opens a fresh inquiry for an expired one's call, once the task has ended; `terms`: `policy.terms`."""
     old = snap.inquiry(inquiry_id)
     if old.state is not InquiryState.EXPIRED:
         raise WrongState(f"Request #{old.number} is {old.state}; only an expired one can be asked again.")
     if any(i.replaces == old.id for i in snap.inquiries):
         raise WrongState(f"Request #{old.number} was asked again already.")
     fresh = old.having(
+        **terms,
         id=new_id,
         number=number,
         revision=0,
@@ -196,7 +201,6 @@ def ask_again(
         settled=False,
         batch=f"again-{new_id}",
         asked_at=now,
-        expires_at=expires_at,
         replaces=old.id,
         votes=(),
     )
@@ -277,6 +281,11 @@ def remark(snap: Snapshot, note: Note) -> Changes:
 
 
 # --- parts of the above ------------------------------------------------------------------
+
+
+def _place(decision: Decision) -> dict[str, object]:
+    """In whose place somebody decided, for the record."""
+    return {"acting_for": decision.acting_for} if decision.acting_for else {}
 
 
 def _to(task: Task, event: TaskEvent, now: datetime) -> Task:

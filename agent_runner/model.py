@@ -225,14 +225,20 @@ class Decision(Value):
     """With the scopes `rule` and `until`: what was approved beside this call, as it was spelled out."""
     until: AwareDatetime | None = None
     """When that ends."""
+    acting_for: str = ""
+    """The absent person (their name in [people]) in whose place they said it; '' for themselves."""
+    break_glass: bool = False
+    """Whether they decided alone, without the people that the route wants."""
 
 
 class Vote(Value):
-    """One person's word where more than one is needed."""
+    """One person's word where more than one is needed; `acting_for` as in `Decision`."""
 
     by: Actor
     at: AwareDatetime
     verdict: Verdict
+    words: str = ""
+    acting_for: str = ""
 
 
 class Run(Value):
@@ -293,10 +299,18 @@ class Inquiry(Value):
     """Who may decide, as in the policy: `requester`, `anyone`, `group:oncall`, `lin`."""
     quorum: int = 1
     requester_may_decide: bool = True
+    veto: bool = True
+    """Whether one rejection ends it. If not, it is a vote, and ends it once approval is impossible."""
     expires_at: AwareDatetime
     hold: Hold = Hold.DEFERRED
     settled: bool = False
     """Whether nothing can come of it any more: a refusal the model was told, or an approval never used."""
+    remind_at: AwareDatetime | None = None
+    reminded_at: AwareDatetime | None = None
+    escalate_at: AwareDatetime | None = None
+    escalate_to: tuple[str, ...] = ()
+    """Who joins `approvers` at that moment."""
+    escalated_at: AwareDatetime | None = None
     replaces: str | None = None
     """The inquiry this one follows (revised after conditions, or asked again)."""
     votes: tuple[Vote, ...] = ()
@@ -312,6 +326,13 @@ class Inquiry(Value):
     def open(self) -> bool:
         """Whether it still waits for a person."""
         return self.state is InquiryState.PENDING
+
+    @property
+    def next_moment(self) -> datetime:
+        """When the clock has to look at it: for a reminder, an escalation, or its end."""
+        remind = None if self.reminded_at else self.remind_at
+        escalate = None if self.escalated_at else self.escalate_at
+        return min(filter(None, (self.expires_at, remind, escalate)))
 
     @property
     def run_allowed(self) -> bool:

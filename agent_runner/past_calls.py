@@ -242,6 +242,8 @@ _EVENTS = {Event.CALL_DENIED: Then.DENIED, Event.GRANT_USED: Then.GRANTED}
 
 
 def _state(inquiry: Inquiry) -> Then:
+    if inquiry.settled and inquiry.run_allowed:
+        return Then.APPROVED_NOT_RUN
     return Then.WAITING if inquiry.open else Then(inquiry.state.value)
 
 

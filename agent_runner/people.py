@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent_runner.model import Actor, Value, Verdict, Vote
+from pydantic import Field
+
+from agent_runner.model import Actor, Value
 
 Approvers = tuple[str, ...]
 People = Mapping[str, "Person"]
@@ -20,13 +22,10 @@ class Person(Value):
     accounts: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     display: str = ""
-
-
-class Tally(Value):
-    """The votes including the new one, and whether they decide."""
-
-    votes: tuple[Vote, ...]
-    decided: bool
+    substitute: str = Field(default="", exclude=True)
+    """Who decides in their place now, while they are away (see `absences`); never configured."""
+    stands_in_for: tuple[str, ...] = Field(default=(), exclude=True)
+    """Those in whose place this person may decide now."""
 
 
 def identify(people: People, platform: str, user_id: str, tenant: str = "") -> str:
@@ -41,8 +40,8 @@ def same_person(one: Actor, other: Actor, people: People) -> bool:
     """Whether two accounts are surely one person, as [people] says today."""
     if one.account == other.account:
         return True
-    name = _listed(one, people)
-    return bool(name) and name == _listed(other, people)
+    name = listed(one, people)
+    return bool(name) and name == listed(other, people)
 
 
 def may_decide(
@@ -60,69 +59,59 @@ def may_decide(
     stored name too: that only ever takes a right away. A guest must be listed: in [people], or
     as an approver by account; being the requester, or anyone, is not enough.
     """
-    if not actor.user_id.strip() or not approvers:
-        return False
-    if actor.guest and not _named(actor, approvers, people):
-        return False
-    requester = same_person(actor, asked_by, people)
-    if not requester_may_decide and (requester or actor.key == asked_by.key):
-        return False
-    return any(_is(actor, approver, requester, people) for approver in approvers)
+    right = right_of(
+        actor,
+        approvers=approvers,
+        requester_may_decide=requester_may_decide,
+        asked_by=asked_by,
+        people=people,
+    )
+    return right is not None
 
 
-def names_of(approvers: Sequence[str], asked_by: Actor, people: People) -> tuple[str, ...]:
-    """The people behind a list of approvers, by name, each once. `anyone` stays that word."""
-    names: list[str] = []
-    for approver in approvers:
-        if approver == "requester":
-            names.append(asked_by.name)
-        elif approver.startswith("group:"):
-            names.extend(_display(name, people) for name in members(people, approver.removeprefix("group:")))
-        elif ":" in approver:
-            platform, _, user = approver.partition(":")
-            tenant, _, plain = user.rpartition(":")
-            name = identify(people, platform, plain, tenant)
-            names.append(_display(name, people) if name else approver)
-        else:
-            names.append(_display(approver, people))
-    return tuple(dict.fromkeys(names))
-
-
-def contacts(
+def right_of(
+    actor: Actor,
+    *,
     approvers: Sequence[str],
+    requester_may_decide: bool,
     asked_by: Actor,
     people: People,
-    platform: str,
-    *,
-    requester_may_decide: bool = True,
-) -> tuple[str | Actor, ...]:
-    """The same people, each as that platform knows them where it does, so that it can notify them.
+) -> str | None:
+    """By what right somebody may decide: '' for their own, an absent person's name, None for none."""
+    rules = (approvers, requester_may_decide, asked_by, people)
+    if may_as(actor, "", *rules):
+        return ""
+    person = people.get(listed(actor, people))
+    absent = person.stands_in_for if person else ()
+    return next((name for name in absent if may_as(actor, name, *rules)), None)
 
-    A requester who may not decide is only named: there is nothing for them to do.
+
+def may_as(
+    actor: Actor,
+    acting_for: str,
+    approvers: Sequence[str],
+    requester_may_decide: bool,
+    asked_by: Actor,
+    people: People,
+) -> bool:
+    """Whether somebody may decide for themselves (''), or in the place of that person.
+
+    Whether that person is away now is not asked: what was decided while they were still counts.
+    A requester who may not decide can neither stand in for others nor be stood in for.
     """
-    names: dict[str, str | Actor] = {}
-    for name in names_of(approvers, asked_by, people):
-        names[name] = name
-    for approver in approvers:
-        if approver == "requester" and asked_by.platform == platform:
-            names[asked_by.name] = asked_by
-        if approver.startswith(f"{platform}:") and approver in names:
-            tenant, _, user = approver.removeprefix(f"{platform}:").rpartition(":")
-            names[approver] = Actor(platform=platform, tenant=tenant, user_id=user, name=user)
-        for listed in _behind(approver, people):
-            account = next((a for a in people[listed].accounts if a.startswith(f"{platform}:")), "")
-            if account:
-                tenant, _, user = account.removeprefix(f"{platform}:").rpartition(":")
-                shown = _display(listed, people)
-                names[shown] = Actor(
-                    platform=platform, tenant=tenant, user_id=user, name=shown, person=listed
-                )
-    return tuple(
-        who.name
-        if isinstance(who, Actor) and not requester_may_decide and same_person(who, asked_by, people)
-        else who
-        for who in names.values()
-    )
+    if not actor.user_id.strip() or not approvers:
+        return False
+    requester = same_person(actor, asked_by, people)
+    barred = not requester_may_decide and (requester or actor.key == asked_by.key)
+    if not acting_for:
+        unknown = actor.guest and not _named(actor, approvers, people)
+        return not (barred or unknown) and any(_is(actor, a, requester, people) for a in approvers)
+    if barred or ":" in (listed(actor, people) or ":") or acting_for not in people:
+        return False
+    asks = acting_for in (listed(asked_by, people), asked_by.person)
+    if asks and not requester_may_decide:
+        return False
+    return any(_stands(acting_for, a, asked_by, people) for a in approvers)
 
 
 def joined(people: People, groups: Mapping[str, Sequence[str]]) -> People:
@@ -148,21 +137,6 @@ def members(people: People, group: str) -> tuple[str, ...]:
     return tuple(name for name, person in people.items() if group in person.groups)
 
 
-def tally(votes: Sequence[Vote], new: Vote, quorum: int) -> Tally:
-    """Counts people, not clicks.
-
-    One refusal or answer decides. Approvals decide when `quorum` different people have given
-    one. A change decides alone only where one person is enough: two people's changes are two
-    different calls, so with a larger quorum the changed call has to be asked about anew.
-    """
-    again = any(vote.by.key == new.by.key and vote.verdict is new.verdict for vote in votes)
-    kept = tuple(votes) if again else (*votes, new)
-    if new.verdict is Verdict.APPROVE:
-        people = {vote.by.key for vote in kept if vote.verdict is Verdict.APPROVE}
-        return Tally(votes=kept, decided=len(people) >= max(1, quorum))
-    return Tally(votes=kept, decided=new.verdict is not Verdict.CHANGE or quorum <= 1)
-
-
 def possible(approvers: Iterable[str], requester_may_decide: bool, people: People) -> float:
     """How many different people can decide at most; infinite for `anyone`."""
     found: set[str] = set()
@@ -172,23 +146,14 @@ def possible(approvers: Iterable[str], requester_may_decide: bool, people: Peopl
         if approver.startswith("group:"):
             found.update(members(people, approver.removeprefix("group:")))
         elif approver != "requester" or requester_may_decide:
-            found.add(_account_owner(approver, people))
+            found.add(account_owner(approver, people))
     return len(found)
-
-
-def _behind(approver: str, people: People) -> tuple[str, ...]:
-    """The names in [people] that an approver stands for."""
-    if approver.startswith("group:"):
-        return members(people, approver.removeprefix("group:"))
-    if ":" in approver:
-        return tuple(name for name, person in people.items() if approver in person.accounts)
-    return (approver,) if approver in people else ()
 
 
 def _named(actor: Actor, approvers: Sequence[str], people: People) -> bool:
     """Whether somebody wrote this account down, in [people] or as an approver."""
     plain = f"{actor.platform}:{actor.user_id}"
-    name = _listed(actor, people)
+    name = listed(actor, people)
     written = bool(name) and ":" not in name  # with a colon: only a member of a group that a platform keeps
     return written or any(a in (plain, actor.account) for a in approvers)
 
@@ -198,7 +163,8 @@ def _without_tenant(account: str) -> str:
     return f"{platform}:{rest.rpartition(':')[2]}"
 
 
-def _listed(actor: Actor, people: People) -> str:
+def listed(actor: Actor, people: People) -> str:
+    """The name in [people] of whoever acts, or empty."""
     return identify(people, actor.platform, actor.user_id, actor.tenant)
 
 
@@ -207,7 +173,7 @@ def _is(actor: Actor, approver: str, requester: bool, people: People) -> bool:
         return True
     if approver == "requester":
         return requester
-    name = _listed(actor, people)
+    name = listed(actor, people)
     if approver.startswith("group:"):
         return bool(name) and approver.removeprefix("group:") in people[name].groups
     if ":" in approver:
@@ -216,11 +182,30 @@ def _is(actor: Actor, approver: str, requester: bool, people: People) -> bool:
     return bool(name) and name == approver
 
 
-def _display(name: str, people: People) -> str:
+def _stands(name: str, approver: str, asked_by: Actor, people: People) -> bool:
+    """Whether an approver is this listed person, by whichever of their accounts. `anyone` is nobody."""
+    if approver == "requester":
+        return listed(asked_by, people) == name
+    if approver.startswith("group:"):
+        return approver.removeprefix("group:") in people[name].groups
+    if ":" in approver:
+        return any(
+            approver == account
+            or (
+                approver.count(":") != account.count(":")
+                and _without_tenant(approver) == _without_tenant(account)
+            )
+            for account in people[name].accounts
+        )
+    return approver == name
+
+
+def display(name: str, people: People) -> str:
+    """How a person in [people] is called for readers."""
     person = people.get(name)
     return person.display or name if person else name
 
 
-def _account_owner(approver: str, people: People) -> str:
+def account_owner(approver: str, people: People) -> str:
     """The person behind an account, so that a person and their account count once."""
     return next((name for name, person in people.items() if approver in person.accounts), approver)

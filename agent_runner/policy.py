@@ -8,27 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from agent_runner.contacts import Contact as Contact
+from agent_runner.contacts import StandIn as StandIn
+from agent_runner.contacts import contacts as contacts
+from agent_runner.contacts import names_of as names_of
+from agent_runner.counting import Tally as Tally
+from agent_runner.counting import able as able
+from agent_runner.counting import counted as counted
+from agent_runner.counting import taken_by as taken_by
+from agent_runner.counting import tally as tally
 from agent_runner.durations import Duration
 from agent_runner.matching import Call as Call
 from agent_runner.matching import allowing, may_reach, stops
-from agent_runner.model import REQUEST_APPROVAL, Inquiry, Value, Verdict
+from agent_runner.model import REQUEST_APPROVAL, Actor, Inquiry, Value, Verdict, Vote
 from agent_runner.people import Approvers as Approvers
 from agent_runner.people import People as People
 from agent_runner.people import Person as Person
-from agent_runner.people import Tally as Tally
-from agent_runner.people import contacts as contacts
 from agent_runner.people import identify as identify
 from agent_runner.people import joined as joined
+from agent_runner.people import may_as
 from agent_runner.people import may_decide as may_decide
 from agent_runner.people import members as members
-from agent_runner.people import names_of as names_of
 from agent_runner.people import possible as possible
+from agent_runner.people import right_of as right_of
 from agent_runner.people import same_person as same_person
-from agent_runner.people import tally as tally
 from agent_runner.rules import parse
 
 PLAN_TOOL = "ExitPlanMode"
@@ -68,6 +75,8 @@ class Route(Value):
     approvers: Approvers = Field(default=("requester",), min_length=1)
     quorum: int = Field(default=1, ge=1)
     requester_may_decide: bool = True
+    veto: bool = True
+    """Whether one rejection ends it; if not, it ends when approval has become impossible."""
     remind: Duration | None = None
     expires: Duration = timedelta(hours=8)
     escalate: Escalation | None = None
@@ -108,6 +117,8 @@ class Policy(Value):
     """`module:function` beside the configuration file, or empty."""
     routes: tuple[Route, ...] = ()
     default_route: Route = Route()
+    break_glass: Approvers = ()
+    """Who may approve alone in an emergency, whatever the route says; everybody in it is told."""
     approval_valid_for: Duration = timedelta(hours=12)
     """How old a decision may be when its call runs."""
     grant_for: Duration = timedelta(hours=8)
@@ -170,6 +181,37 @@ def route(policy: Policy, call: Call) -> Route:
     return next((found for found in policy.routes if _first(found.match, call)), policy.default_route)
 
 
+def terms(route: Route, now: datetime, *, longest: timedelta | None = None) -> dict[str, Any]:
+    """What a request that is asked now takes over from its route: the fields of the inquiry.
+
+    `longest`: how long it can be waited for at all, where a process waits.
+    """
+    escalate = route.escalate
+    return {
+        "approvers": route.approvers,
+        "quorum": route.quorum,
+        "requester_may_decide": route.requester_may_decide,
+        "veto": route.veto,
+        "expires_at": now + (min(route.expires, longest) if longest else route.expires),
+        "remind_at": now + route.remind if route.remind else None,
+        "reminded_at": None,
+        "escalate_at": now + escalate.after if escalate else None,
+        "escalate_to": escalate.to if escalate else (),
+        "escalated_at": None,
+    }
+
+
+def approvers_now(route: Route, inquiry: Inquiry) -> Approvers:
+    """Who may decide by this route: with those it escalates to, once the request was escalated."""
+    added = route.escalate.to if route.escalate and inquiry.escalated_at else ()
+    return (*route.approvers, *added)
+
+
+def may_break_glass(policy: Policy, actor: Actor, inquiry: Inquiry, people: People) -> bool:
+    """Whether somebody may approve alone: only who is listed for it; a stand-in is not."""
+    return may_as(actor, "", policy.break_glass, True, inquiry.asked_by, people)
+
+
 def check_dispatch(
     policy: Policy, call: Call, *, inquiry: Inquiry, people: People, now: datetime
 ) -> Refusal | None:
@@ -186,25 +228,30 @@ def check_dispatch(
     age = now - decision.at
     if not timedelta(minutes=-5) <= age <= policy.approval_valid_for:
         return Refusal(code="approval_too_old", text=f"its approval is of {decision.at:%Y-%m-%d %H:%M} UTC.")
-    yes = {vote.by.key: vote.by for vote in inquiry.votes if vote.verdict is decision.verdict}
-    yes[decision.by.key] = decision.by
+    if decision.break_glass:
+        listed = may_break_glass(policy, decision.by, inquiry, people)
+        return None if listed and decision.verdict is Verdict.APPROVE else _may_not(decision.by)
     today = route(policy, call)
-    for actor in yes.values():
+    yes = [vote for vote in inquiry.votes if vote.verdict is decision.verdict]
+    if all(vote.by.key != decision.by.key for vote in yes):
+        said = decision.model_dump(include={"by", "at", "verdict", "acting_for"})
+        yes.append(Vote.model_validate(said))
+    for vote in yes:
         for approvers, requester_may in (
             (inquiry.approvers, inquiry.requester_may_decide),
-            (today.approvers, today.requester_may_decide),
+            (approvers_now(today, inquiry), today.requester_may_decide),
         ):
-            if not may_decide(
-                actor,
-                approvers=approvers,
-                requester_may_decide=requester_may,
-                asked_by=inquiry.asked_by,
-                people=people,
-            ):
-                return Refusal(code="approver_may_not", text=f"{actor.name} may not approve it any more.")
-    if len(yes) < max(inquiry.quorum, today.quorum) and decision.verdict is not Verdict.ANSWER:
+            # What was decided in somebody's place stays decided after their return, as long as they may.
+            if not may_as(vote.by, vote.acting_for, approvers, requester_may, inquiry.asked_by, people):
+                return _may_not(vote.by)
+    enough = len(counted(yes, decision.verdict)) >= max(inquiry.quorum, today.quorum)
+    if not enough and decision.verdict is not Verdict.ANSWER:
         return Refusal(code="not_decided", text="not enough people have approved it.")
     return None
+
+
+def _may_not(actor: Actor) -> Refusal:
+    return Refusal(code="approver_may_not", text=f"{actor.name} may not approve it any more.")
 
 
 def _first(rules: Iterable[str], call: Call) -> str:

@@ -38,6 +38,8 @@ class Then(StrEnum):
     """It has no result: it runs now, or its worker died."""
     WAITING = "waiting"
     APPROVED = "approved"
+    APPROVED_NOT_RUN = "approved_not_run"
+    """People said yes, and the agent never made the call again."""
     CHANGED = "changed"
     """People let it pass only with changes: what was asked for did not run as it stood."""
     REJECTED = "rejected"

@@ -244,7 +244,7 @@ class Store:
         if old is None or old.state is not inquiry.state:
             pipe.zadd(keys.inquiries_in(inquiry.state), {inquiry.id: inquiry.number})
         if inquiry.open:
-            pipe.zadd(keys.expiry, {inquiry.id: inquiry.expires_at.timestamp()})
+            pipe.zadd(keys.expiry, {inquiry.id: inquiry.next_moment.timestamp()})
         else:
             pipe.zrem(keys.expiry, inquiry.id)
 
@@ -392,7 +392,7 @@ class Store:
 
     @answering
     def due(self, now: datetime) -> tuple[str, ...]:
-        """Ids of the open inquiries whose time is over."""
+        """Ids of the open inquiries to look at: to be reminded of, to be escalated, or over."""
         ids = self.client.zrangebyscore(self.keys.expiry, "-inf", now.timestamp())
         return tuple(_text(i) for i in ids)
 

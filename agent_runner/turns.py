@@ -242,10 +242,7 @@ class TurnRunner:
             offer_for=config.policy.grant_for if offer and offer != PLAN_EDITS else None,
             agent_words=words,
             before=_before(task.cwd, call.tool_name, call.tool_input),
-            approvers=route.approvers,
-            quorum=route.quorum,
-            requester_may_decide=route.requester_may_decide,
-            expires_at=now + (min(route.expires, longest) if longest else route.expires),
+            **policy.terms(route, now, longest=longest),
             hold=hold,
             replaces=_replaced(snap, call.tool_name),
         )

@@ -40,9 +40,13 @@ class Checks:
         if command.revision is not None and command.revision > inquiry.revision:
             raise ShowAgain("This button belongs to another version of the request.", hint="Look again.")
 
-    def decision(self, inquiry: Inquiry, command: Chose, now: datetime) -> Decision:
+    def decision(self, inquiry: Inquiry, command: Chose, now: datetime, *, acting_for: str = "") -> Decision:
         """The decision to record; raises `ShowAgain` or `FixInput` when it may not be recorded so."""
         self._saw_this(inquiry, command)
+        if command.break_glass:
+            self._check_alone(inquiry, command)
+        if acting_for and command.scope in _RULED:
+            raise FixInput("Whoever stands in for somebody approves this call only.", hint="Leave out scope.")
         check = _CHECKS[command.verdict]
         check(self, inquiry, command)
         answers = command.answers if command.verdict is Verdict.ANSWER else None
@@ -57,7 +61,35 @@ class Checks:
             scope=command.scope,
             rule=inquiry.offer if command.scope in _RULED else "",
             until=self._until(inquiry, command.scope, now),
+            acting_for=acting_for,
+            break_glass=command.break_glass,
         )
+
+    def _check_alone(self, inquiry: Inquiry, command: Chose) -> None:
+        """What an approval without the others takes: a reason, and that they mean this very request."""
+        if command.verdict is not Verdict.APPROVE or command.scope is not Scope.ONCE:
+            raise FixInput("Break-glass only approves, and only once.", hint='Send verdict "approve".')
+        if not command.reason.strip():
+            raise FixInput("Field reason is missing: why alone?", hint="Everybody in the route reads it.")
+        wanted = f"#{inquiry.number}"
+        if command.confirm.strip() != wanted:
+            raise FixInput(
+                f'Field confirm must be "{wanted}".', hint="It says that you mean this request, alone."
+            )
+        if command.revision is not None and command.revision != inquiry.revision:
+            raise ShowAgain("The request has changed since; nothing was decided.", hint="Look again.")
+        call = policy.Call(
+            tool_name=inquiry.tool_name,
+            tool_input=inquiry.tool_input,
+            cwd=inquiry.cwd,
+            workspace=inquiry.workspace,
+        )
+        judgement = policy.judge(self.config.policy, call, needs_approval=self.needs_approval)
+        if judgement.effect == "deny":
+            raise FixInput(
+                f"The policy forbids this call (rule: {judgement.rule}); break-glass does not change that.",
+                hint="Reject it, or change the policy.",
+            )
 
     def _until(self, inquiry: Inquiry, scope: Scope, now: datetime) -> datetime | None:
         """When what is approved with this call ends; never later than it was spelled out."""
@@ -140,7 +172,7 @@ class Checks:
         route = policy.route(self.config.policy, call)
         allowed = policy.may_decide(
             actor,
-            approvers=route.approvers,
+            approvers=policy.approvers_now(route, inquiry),
             requester_may_decide=route.requester_may_decide,
             asked_by=inquiry.asked_by,
             people=self.people(),

@@ -18,7 +18,7 @@ import click
 
 from agent_runner.errors import CountersignError
 from agent_runner.model import Actor
-from bot import policy_commands
+from bot import cli_people, policy_commands
 from bot import settings as reading
 from bot.findings import Finding
 from bot.private_files import private_directory
@@ -423,6 +423,7 @@ def feishu_permissions(
 
 main.add_command(policy_commands.group(_read, _plainly, state_dir=DEFAULT_STATE))
 
+cli_people.add_to(main, options=_common, read=_read, plainly=_plainly)
 
 if __name__ == "__main__":
     main()

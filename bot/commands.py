@@ -85,6 +85,9 @@ class Chose(Value):
     input: dict[str, Any] | None = None
     answers: dict[str, str] | None = None
     scope: Scope = Scope.ONCE
+    break_glass: bool = False
+    """Whether they decide alone, with `confirm` for a second confirmation: `#12`."""
+    confirm: str = ""
     digest: str = ""
     revision: int | None = None
 

@@ -79,6 +79,7 @@ class Courier:
         clients: Mapping[str, Client],
         *,
         approvers: Callable[[Inquiry, str], Names],
+        told: Callable[[Inquiry, str], Mapping[str, Names]] = lambda *_: {},
         zone: tzinfo,
         clock: Callable[[], datetime],
     ) -> None:
@@ -86,6 +87,7 @@ class Courier:
         self._registers = registers
         self._clients = clients
         self._approvers = approvers
+        self._told = told
         self._zone = zone
         self._clock = clock
         self._me = secrets.token_hex(8)
@@ -259,12 +261,12 @@ class Courier:
 
     async def _posts(self, snap: Snapshot, client: Client) -> list[tuple[Post, ...]]:
         """What should stand in the thread now, in each of the platform's languages."""
-        progress, people = await self._aside(self._read, snap, client)
+        progress, people, told = await self._aside(self._read, snap, client)
         now = self._clock()
         composed = []
         for lang in client.languages:
             async with self._drawing:
-                composed.append(self._compose(snap, client, lang, progress, people, now))
+                composed.append(self._compose(snap, client, lang, progress, people, told, now))
                 await asyncio.sleep(0)
         return composed
 
@@ -275,6 +277,7 @@ class Courier:
         lang: str,
         progress: Progress | None,
         people: dict[str, Names],
+        told: dict[str, Names],
         now: datetime,
     ) -> tuple[Post, ...]:
         return compose.posts(
@@ -283,16 +286,21 @@ class Courier:
             progress=progress,
             approver_names=people,
             announce=client.announces,
+            told=told,
             lang=lang,
             zone=self._zone,
             now=now,
         )
 
-    def _read(self, snap: Snapshot, client: Client) -> tuple[Progress | None, dict[str, Names]]:
-        """What the agent does now, if that is shown there, and who may decide about each request."""
+    def _read(
+        self, snap: Snapshot, client: Client
+    ) -> tuple[Progress | None, dict[str, Names], dict[str, Names]]:
+        """What the agent does now, if that is shown there; who may decide about each request; who is told."""
         progress = self._registers.progress(snap.task.id) if client.follows_progress else None
         platform = snap.task.place.platform
-        return progress, {inquiry.id: self._approvers(inquiry, platform) for inquiry in snap.inquiries}
+        people = {inquiry.id: self._approvers(inquiry, platform) for inquiry in snap.inquiries}
+        told = {key: names for i in snap.inquiries for key, names in self._told(i, platform).items()}
+        return progress, people, told
 
     def _too_soon(self, thread: _Thread, post: Post, receipt: Receipt | None) -> bool:
         """Whether a status message was updated just now and can wait: the next look shows the latest."""

@@ -19,6 +19,7 @@ from agent_runner.errors import AlreadyDecided, CountersignError, NotAllowed, No
 from agent_runner.model import Actor, Inquiry, InquiryState, Task, TaskState, Verdict
 from agent_runner.registers import Held, Registers
 from agent_runner.store import Store
+from bot import emergency
 from bot.commands import Ask, AskedAgain, Chose, Heard, Pressed, Retried, Said, Stopped
 from bot.delivery import Form
 from bot.handle import OVERHEARD, Handler, Reply, decided
@@ -119,6 +120,9 @@ class FrontDesk:
         answered = self._loose(heard, text) if heard.loose else None
         if answered is not None:
             return answered
+        about_them = self.about_them(heard.actor, text)
+        if about_them is not None:
+            return about_them
         word = spoken.command(text)
         if word == "status":
             return self.mine(heard.actor)
@@ -129,6 +133,11 @@ class FrontDesk:
         workspace, job = self.workspace_named(text)
         self.handler.ask(Ask(actor=heard.actor, text=job, workspace=workspace, place=heard.place))
         return None
+
+    def about_them(self, actor: Actor, text: str) -> Reply | None:
+        """What comes of words that are no job: about being away, or for a request that is not here."""
+        away = self.handler.away.hear(actor, text)
+        return away or (Reply(key="glass.nothing_open") if emergency.heard(text) else None)
 
     def check_job(self, actor: Actor, text: str) -> None:
         """Raises what `Handler.ask` would raise, before a thread is opened for the job."""
@@ -156,15 +165,23 @@ class FrontDesk:
 
     def _hidden(self, said: Said) -> Inquiry | None:
         """The request that words would say yes to although all of it is not within reach yet (C01)."""
-        snap = self.store.snapshot(said.task_id)
-        meant = replies.parse(said.text, lifecycle.open_inquiries(snap.inquiries), quoted=said.quoted)
+        opened = lifecycle.open_inquiries(self.store.snapshot(said.task_id).inquiries)
+        alone = emergency.heard(said.text)
+        if alone is not None:
+            found = emergency.meant(alone, opened, said.quoted)
+            return next((one for one in found if not self._within_reach(one)), None)
+        meant = replies.parse(said.text, opened, quoted=said.quoted)
         if not isinstance(meant, replies.Decide) or meant.verdict is Verdict.REJECT:
             return None
-        inquiry = snap.inquiry(meant.inquiry_id)
-        receipt = self.registers.receipts(said.task_id).get(f"request:{inquiry.number}")
+        inquiry = next(one for one in opened if one.id == meant.inquiry_id)
+        return None if self._within_reach(inquiry) else inquiry
+
+    def _within_reach(self, inquiry: Inquiry) -> bool:
+        """Whether all of a request can be read where it is answered."""
+        receipt = self.registers.receipts(inquiry.task_id).get(f"request:{inquiry.number}")
         shown = receipt is not None and bool(receipt.shown)
         linked = receipt is not None and receipt.form == Form.LINK
-        return None if shown and (self.page_is_public or not linked) else inquiry
+        return shown and (self.page_is_public or not linked)
 
     def _loose(self, heard: Heard, text: str) -> Reply | None:
         """What is said outside of any thread, alone with the bot: perhaps an answer to what is open there."""

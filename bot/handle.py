@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-
-from pydantic import Field
 
 from agent_runner import granting, lifecycle, policy
 from agent_runner.audit import Event, Note
 from agent_runner.config import Config, Workspace
-from agent_runner.errors import CountersignError, FixInput, GuestsMayNot, NotAllowed, NotFound
+from agent_runner.errors import CountersignError, FixInput, GuestsMayNot, NotAllowed, NotFound, WrongState
 from agent_runner.model import (
     Actor,
     Grant,
@@ -26,28 +24,29 @@ from agent_runner.model import (
     Role,
     RunOptions,
     Task,
-    Value,
     Verdict,
     Vote,
 )
+from agent_runner.people_register import PeopleRegister
 from agent_runner.store import Changes, Snapshot, Store
+from bot import emergency
+from bot.away import Away
 from bot.checks import Checks
 from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
-from cards import replies, spoken, wording
+from bot.reply import Reply as Reply
+from cards import replies, spoken
 
 
-class Reply(Value):
-    """What came of words in a thread: a sentence of `cards.wording`, in whatever language."""
+class MayNotBreakGlass(NotAllowed):
+    """Only those listed for it may approve alone."""
 
-    key: str
-    details: dict[str, str] = Field(default_factory=dict)
-    nested: dict[str, str] = Field(default_factory=dict)
-    """Details that are sentences of `cards.wording` themselves: place -> key."""
+    code = "may_not_break_glass"
 
-    def text(self, lang: str) -> str:
-        """The sentence, for a person."""
-        inner = {place: wording.text(lang, key) for place, key in self.nested.items()}
-        return wording.text(lang, self.key, **self.details, **inner)
+
+class SaidAlready(WrongState):
+    """Somebody else has voted in that person's place, or was stood in for: one place is one vote."""
+
+    code = "said_already"
 
 
 OVERHEARD = Reply(key="reply.overheard")
@@ -66,11 +65,14 @@ class Handler:
         groups: Callable[[], Mapping[str, Sequence[str]]] = dict,
         clock: Callable[[], datetime],
         new_id: Callable[[str], str],
+        zone: tzinfo = UTC,
     ) -> None:
         self.store = store
         self.config = config
         self._checks = Checks(config, needs_approval, self.people)
         self._groups = groups
+        self.register = PeopleRegister(store.client, store.keys)
+        self.away = Away(config.people, self.register, store=store, clock=clock, zone=zone)
         self.clock = clock
         self.new_id = new_id
 
@@ -122,7 +124,13 @@ class Handler:
     def say(self, command: Said) -> Reply:
         """Takes words in a thread: an answer to an open request, a control word, or a follow-up."""
         text = self._text(command.text)
+        about_them = self.away.hear(command.actor, text, in_thread=True, addressed=command.addressed)
+        if about_them is not None:
+            return about_them
         snap = self.store.snapshot(command.task_id)
+        alone = emergency.heard(text)
+        if alone is not None:
+            return emergency.hear(self, command, alone, snap)
         reply = replies.parse(text, lifecycle.open_inquiries(snap.inquiries), quoted=command.quoted)
         match reply:
             case replies.Decide():
@@ -174,24 +182,40 @@ class Handler:
         try:
             after, _ = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
         except NotAllowed as refused:
-            self._record_attempt(task_id, command, refused)
+            self.record_attempt(task_id, command, refused)
             raise
         return after.inquiry(command.inquiry_id)
 
     def _choose(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
         inquiry = snap.inquiry(command.inquiry_id)
-        self.check_may_decide(inquiry, command.actor)
+        right = self.check_may_decide(inquiry, command.actor, break_glass=command.break_glass)
         lifecycle.still_open(inquiry, now)
-        decision = self._checks.decision(inquiry, command, now)
-        vote = Vote(by=command.actor, at=now, verdict=decision.verdict)
-        if decision.verdict in (Verdict.REJECT, Verdict.ANSWER):
-            votes, decided = (*inquiry.votes, vote), True  # one person's no is enough
+        decision = self._checks.decision(inquiry, command, now, acting_for=right)
+        words = decision.reason or decision.conditions
+        vote = Vote(by=command.actor, at=now, verdict=decision.verdict, words=words, acting_for=right)
+        no = decision.verdict is Verdict.REJECT and inquiry.veto
+        if decision.break_glass:
+            votes, decided = inquiry.votes, True  # it is beside the votes, not one of them
+        elif no or decision.verdict is Verdict.ANSWER:
+            votes, decided = (*inquiry.votes, vote), True  # one person's word is enough
         else:
-            tally = policy.tally(inquiry.votes, vote, inquiry.quorum)
+            tally = self._tally(inquiry, vote)
             votes, decided = tally.votes, tally.decided
             if votes == inquiry.votes and not decided:
                 return Changes()  # the same person, the same word again (B07)
         return lifecycle.decide(snap, inquiry.id, decision, votes=votes, decided=decided, now=now)
+
+    def _tally(self, inquiry: Inquiry, vote: Vote) -> policy.Tally:
+        """The votes with this one; raises `SaidAlready` if somebody else gave that person's word."""
+        other = policy.taken_by(inquiry.votes, vote)
+        if other is not None:
+            raise SaidAlready(
+                f"{other.by.name} has voted in that place already; one place is one vote.",
+                hint="The others who may decide still can.",
+                who=other.by.name,
+            )
+        able = policy.able(inquiry.approvers, inquiry.requester_may_decide, inquiry.asked_by, self.people())
+        return policy.tally(inquiry.votes, vote, inquiry.quorum, veto=inquiry.veto, able=able)
 
     # --- approvals that outlive one call ---------------------------------------------------
 
@@ -237,8 +261,8 @@ class Handler:
     # --- who is who ------------------------------------------------------------------------
 
     def people(self) -> policy.People:
-        """[people] with the groups that platforms keep, as they were read last."""
-        return policy.joined(self.config.people, self._groups())
+        """[people] with the groups that platforms keep, as they were read last, and who is away."""
+        return self.away.applied(policy.joined(self.config.people, self._groups()))
 
     def known(self, actor: Actor) -> Actor:
         """The actor by their name in [people] today: one person's clicks on all platforms count once."""
@@ -259,16 +283,24 @@ class Handler:
             )
         return self.known(actor)
 
-    def check_may_decide(self, inquiry: Inquiry, actor: Actor) -> None:
-        """Raises `NotAllowed`, naming who may, unless this person may decide."""
-        if policy.may_decide(
+    def check_may_decide(self, inquiry: Inquiry, actor: Actor, *, break_glass: bool = False) -> str:
+        """By what right this person may decide (see `people.right_of`); `NotAllowed` names who may."""
+        if break_glass:
+            if self.may_break_glass(inquiry, actor):
+                return ""
+            raise MayNotBreakGlass(
+                f"{actor.name} may not approve request #{inquiry.number} alone.",
+                hint="Only those listed under policy.break_glass may.",
+            )
+        right = policy.right_of(
             actor,
             approvers=inquiry.approvers,
             requester_may_decide=inquiry.requester_may_decide,
             asked_by=inquiry.asked_by,
             people=self.people(),
-        ):
-            return
+        )
+        if right is not None:
+            return right
         names = self.approver_names(inquiry)
         raise NotAllowed(
             f"{actor.name} may not decide request #{inquiry.number}.",
@@ -276,25 +308,53 @@ class Handler:
             approvers=list(names),
         )
 
+    def may_break_glass(self, inquiry: Inquiry, actor: Actor) -> bool:
+        """Whether this person may approve alone."""
+        return policy.may_break_glass(self.config.policy, actor, inquiry, self.people())
+
     def approver_names(self, inquiry: Inquiry) -> tuple[str, ...]:
         """The people and groups who may decide, as a reader knows them."""
-        return policy.names_of(inquiry.approvers, inquiry.asked_by, self.people())
+        return policy.names_of(
+            inquiry.approvers,
+            inquiry.asked_by,
+            self.people(),
+            requester_may_decide=inquiry.requester_may_decide,
+        )
 
-    def approvers(self, inquiry: Inquiry, platform: str) -> tuple[str | Actor, ...]:
-        """The same, each as that platform knows them where it does."""
+    def approvers(
+        self, inquiry: Inquiry, platform: str = "", *, votes: Sequence[Vote] = ()
+    ) -> tuple[policy.Contact, ...]:
+        """The same, each as that platform knows them where it does, without those of these votes."""
         return policy.contacts(
             inquiry.approvers,
             inquiry.asked_by,
             self.people(),
             platform,
             requester_may_decide=inquiry.requester_may_decide,
+            votes=votes,
         )
+
+    def told(self, inquiry: Inquiry, platform: str = "") -> dict[str, tuple[policy.Contact, ...]]:
+        """Whom the messages about a request mention, by key (see `cards.calls`)."""
+        number, decision, found = inquiry.number, inquiry.decision, {}
+        if inquiry.escalated_at:
+            added = inquiry.having(approvers=inquiry.escalate_to)
+            found[f"escalated:{number}"] = self.approvers(added, platform)
+        if inquiry.reminded_at:
+            found[f"reminder:{number}"] = self.approvers(inquiry, platform, votes=inquiry.votes)
+        if decision is not None and decision.break_glass:
+            theirs = Vote(by=decision.by, at=decision.at, verdict=decision.verdict)
+            found[f"breakglass:{number}"] = self.approvers(inquiry, platform, votes=(theirs,))
+        return found
 
     def ask_again(self, command: AskedAgain) -> Inquiry:
         """Opens a fresh inquiry for an expired one's call (B12)."""
         old, actor = self.store.inquiry(command.inquiry_id), self._member(command.actor)
         now, number = self.clock(), self.store.next_number("inquiry")
-        until = now + (old.expires_at - old.asked_at)
+        call = policy.Call(
+            tool_name=old.tool_name, tool_input=old.tool_input, cwd=old.cwd, workspace=old.workspace
+        )
+        terms = policy.terms(policy.route(self.config.policy, call), now)
         after, fresh = self.store.transact(
             old.task_id,
             lambda snap: lifecycle.ask_again(
@@ -302,7 +362,7 @@ class Handler:
                 old.id,
                 new_id=self.new_id("i"),
                 number=number,
-                expires_at=until,
+                terms=terms,
                 by=actor,
                 now=now,
             ),
@@ -311,7 +371,8 @@ class Handler:
 
     # --- parts ---------------------------------------------------------------------------
 
-    def _record_attempt(self, task_id: str, command: Chose, refused: CountersignError) -> None:
+    def record_attempt(self, task_id: str, command: Chose, refused: CountersignError) -> None:
+        """Puts on record that somebody tried what they may not."""
         note = Note(
             event=Event.REFUSED_ATTEMPT,
             at=self.clock(),
@@ -319,7 +380,10 @@ class Handler:
             inquiry_id=command.inquiry_id,
             actor=command.actor,
             words=refused.message,
-            details={"verdict": command.verdict},
+            details={
+                "verdict": command.verdict,
+                **({"break_glass": True} if command.break_glass else {}),
+            },
         )
         self.store.transact(task_id, lambda snap: lifecycle.remark(snap, note))
 
@@ -355,8 +419,10 @@ class Handler:
 def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
     """What to say to a person whose verdict was recorded."""
     number = str(inquiry.number)
+    if inquiry.open and verdict is Verdict.REJECT:
+        return Reply(key="reply.voted_no", details={"number": number})
     if inquiry.open:
-        got = sum(vote.verdict is verdict for vote in inquiry.votes)
+        got = len(policy.counted(inquiry.votes, verdict))
         details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
         return Reply(key="reply.voted", details=details)
     return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{verdict}"})

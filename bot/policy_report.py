@@ -33,6 +33,7 @@ _THEN = {
     Then.UNFINISHED: "has no result yet",
     Then.WAITING: "waits for a person",
     Then.APPROVED: "approved",
+    Then.APPROVED_NOT_RUN: "approved and never made again",
     Then.CHANGED: "passed only with changes",
     Then.REJECTED: "rejected",
     Then.ANSWERED: "answered",

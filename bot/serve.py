@@ -70,6 +70,7 @@ def build(settings: Settings, redis_url: str) -> Bot:
         groups=lambda: registers.groups(config.group_keepers),
         clock=_now,
         new_id=queues.fresh_id,
+        zone=_zone(),
     )
     return Bot(settings, store, registers, handler, redis_url)
 
@@ -111,6 +112,7 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], 
         bot.registers,
         clients(parts, opened),
         approvers=bot.handler.approvers,
+        told=bot.handler.told,
         zone=_zone(),
         clock=_now,
     )
@@ -120,6 +122,7 @@ async def run(bot: Bot, listening: socket.socket, *, ready: Callable[[], None], 
         bot.store,
         bot.registers,
         recover=lambda: queues.recover(bot.store, bot.registers, enqueuer),
+        others=bot.handler.away.clear,
         clock=_now,
     )
     loops = [

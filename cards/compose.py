@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
-from agent_runner.model import Hold, Inquiry, Kind, Progress, Task, Verdict
-from cards import call, choices, diffs, outcomes, visible, wording
+from agent_runner.model import Hold, Inquiry, Kind, Progress, Task, Verdict, Vote
+from cards import call, calls, choices, diffs, outcomes, visible, wording
 from cards.attach import Fitted, attached, fitted
 from cards.choices import Field, editable_fields, edited_input
 from cards.jobs import result_card, status_card
@@ -22,6 +22,7 @@ from cards.model import (
     Footer,
     Hint,
     Input,
+    InputKind,
     Line,
     Option,
     Paragraph,
@@ -34,7 +35,7 @@ from cards.model import (
     Verb,
 )
 from cards.outcomes import Reader, person
-from cards.people import Names, approvers
+from cards.people import Names, acting, approvers
 
 __all__ = [
     "Field",
@@ -54,6 +55,7 @@ _STYLES = {
     Verb.APPROVE: Style.PRIMARY,
     Verb.ANSWER: Style.PRIMARY,
     Verb.REJECT: Style.DANGER,
+    Verb.BREAK_GLASS: Style.DANGER,
     Verb.ASK_AGAIN: Style.PRIMARY,
 }
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -70,13 +72,15 @@ def inquiry_card(
     position: tuple[int, int] | None = None,
     previous: Inquiry | None = None,
     followed_by: int | None = None,
+    may_break_glass: bool = False,
 ) -> Card:
     """The card of one request, in whatever state it is.
 
     `approver_names` are the people who may decide; without them the policy's words are shown.
     `can_decide`: whether this reader may (None: the card is for everybody). `position`:
     which of how many open requests this is. `previous`: the inquiry it replaces, for a diff.
-    `followed_by`: the number of the request that asks for the same again.
+    `followed_by`: the number of the request that asks for the same again. `may_break_glass`: whether
+    this reader may approve it alone.
     """
     reader = Reader(lang, zone, now)
     names = approvers(inquiry, lang, approver_names, mention=inquiry.open)
@@ -87,8 +91,8 @@ def inquiry_card(
     if inquiry.agent_words.strip():
         label = wording.line(lang, "label.agent")
         parts.append(Quote(label=label, text=Theirs(raw=inquiry.agent_words), small=True))
-    if inquiry.quorum > 1:  # of one vote, the outcome says all
-        parts += (_vote(v.verdict, v.by.name, reader.time(v.at), lang) for v in inquiry.votes)
+    if inquiry.quorum > 1 or not inquiry.veto:  # of one vote, the outcome says all
+        parts += (_vote(vote, reader) for vote in inquiry.votes)
     if not inquiry.open:
         parts += outcomes.elements(inquiry, reader, followed_by=followed_by)
     if can_decide is not False and not followed_by:
@@ -96,6 +100,9 @@ def inquiry_card(
     if inquiry.open and inquiry.hold is Hold.LIVE:
         text = wording.line(lang, "process_waits", time=reader.time(inquiry.expires_at))
         parts.append(Paragraph(text=text))
+    alone = may_break_glass and (can_decide is False or inquiry.quorum > 1)  # else they can just approve
+    if alone and inquiry.open and inquiry.kind is not Kind.QUESTION:
+        parts.append(Actions(buttons=(_alone(inquiry, names, lang),)))
     parts += _footers(inquiry, reader, names, can_decide, position)
     return Card(
         lang=lang,
@@ -226,8 +233,28 @@ def _field(field: Field, lang: str) -> Input:
     )
 
 
-def _vote(verdict: Verdict, name: str, time: Line, lang: str) -> Paragraph:
-    return Paragraph(text=wording.line(lang, f"vote.{verdict}", who=Theirs(raw=name), time=time))
+def _vote(vote: Vote, reader: Reader) -> Element:
+    """One person's word, with what they wrote."""
+    who = acting(vote.by, vote.acting_for, reader.lang)
+    said = wording.line(reader.lang, f"vote.{vote.verdict}", who=who, time=reader.time(vote.at))
+    return Quote(label=said, text=Theirs(raw=vote.words)) if vote.words else Paragraph(text=said)
+
+
+def _alone(inquiry: Inquiry, names: Line, lang: str) -> Button:
+    """The folded form for approving alone: why, and a box that says what it does."""
+    confirm = wording.line(lang, "input.confirm_alone", number=inquiry.number, who=names)
+    why = Input(name="reason", label=wording.line(lang, "input.why_alone"), required=True)
+    tick = Input(
+        name="confirm",
+        label=confirm,
+        value=Theirs(raw=f"#{inquiry.number}"),
+        input=InputKind.CHECK,
+        multiline=False,
+        required=True,
+    )
+    plain = button(Verb.BREAK_GLASS, inquiry, lang)
+    submit = wording.text(lang, "submit.break_glass")
+    return plain.model_copy(update={"inputs": (why, tick), "submit": submit})
 
 
 def _ways_to_answer(inquiry: Inquiry, lang: str, position: tuple[int, int] | None) -> Iterable[Element]:
@@ -281,6 +308,8 @@ def _footers(
     if inquiry.quorum > 1:
         got = len({vote.by.key for vote in inquiry.votes if vote.verdict is not Verdict.REJECT})
         parts.append(wording.line(lang, "quorum", got=got, needed=inquiry.quorum))
+    if not inquiry.veto:
+        parts.append(wording.line(lang, "no_veto"))
     until = wording.line(lang, "until", time=reader.time(inquiry.expires_at))
     yield Footer(text=wording.joined([*parts, until, digest]))
 
@@ -295,11 +324,13 @@ def posts(
     now: datetime,
     approver_names: Mapping[str, Names] | None = None,
     announce: bool = False,
+    told: Mapping[str, Names] | None = None,
 ) -> tuple[Post, ...]:
     """Every message that should stand in the task's thread now, oldest first.
 
     `inquiries` are all of this task's; `approver_names` are people by inquiry id. Keys are
-    `status` (always there), `request:<number>` and, once the task has ended, `result:<turn>`. With
+    `status` (always there), `request:<number>` and, once the task has ended, `result:<turn>`; what
+    calls people, whom `told` has by key, is a message of its own (see `cards.calls`). With
     `announce`, what became of a request is a message of its own, `outcome:<number>`, where an
     update would reach nobody. A
     key that was posted before and is no longer listed (the result of an earlier turn) keeps its
@@ -327,6 +358,7 @@ def posts(
             followed_by=followers.get(inquiry.id),
         )
         out.append(Post(key=f"request:{inquiry.number}", revision=inquiry.revision, card=card))
+        out += calls.posts(inquiry, Reader(lang, zone, now), told or {})
         if announce and outcomes.is_news(inquiry):
             news = outcomes.announcement(inquiry, Reader(lang, zone, now))
             out.append(Post(key=f"outcome:{inquiry.number}", revision=inquiry.revision, card=news))

@@ -83,6 +83,8 @@ class Verb(StrEnum):
     ALWAYS_UNTIL = "always_until"
     ANSWER = "answer"
     ASK_AGAIN = "ask_again"
+    BREAK_GLASS = "break_glass"
+    """Approve alone, in an emergency: only offered to those who are listed for it."""
     STOP = "stop"
     RETRY = "retry"
     DO_NOW = "do_now"
@@ -112,6 +114,8 @@ class InputKind(StrEnum):
     NUMBER = "number"
     BOOLEAN = "boolean"
     JSON = "json"
+    CHECK = "check"
+    """A box to tick; it sends `value` when it is ticked."""
 
 
 class Input(Value):

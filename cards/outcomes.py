@@ -22,9 +22,14 @@ from agent_runner.model import (
 from cards import diffs, wording
 from cards.choices import is_call
 from cards.model import Card, CardState, Code, Element, Fields, Item, Line, Ours, Outcome, Quote, Theirs
+from cards.people import acting
 
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,3})\b")
 """How the engine's Bash tool begins the result of a command that failed."""
+
+
+ON_A_LINE = 200
+"""Characters of a reason that stand in the sentence itself."""
 
 
 class Reader(NamedTuple):
@@ -95,7 +100,8 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
     decided = wording.line(
         lang,
         f"outcome.{_key(inquiry, decision)}",
-        who=person(decision.by),
+        who=acting(decision.by, decision.acting_for, lang),
+        reason=Theirs(raw=_short(decision.reason)),
         time=reader.time(decision.at),
         rule=Theirs(raw=decision.rule, code=True),
         workspace=Theirs(raw=inquiry.workspace),
@@ -104,7 +110,15 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
     return wording.joined([decided, *_run(inquiry, reader)])
 
 
+def _short(words: str) -> str:
+    """Words on one line; what does not stand there whole stands below it."""
+    line = " ".join(words.split())
+    return line if len(line) <= ON_A_LINE else f"{line[:ON_A_LINE]} …"
+
+
 def _key(inquiry: Inquiry, decision: Decision) -> str:
+    if decision.break_glass:
+        return "break_glass"
     if inquiry.state is InquiryState.REJECTED and inquiry.kind is Kind.PLAN:
         return "plan_rejected"
     if inquiry.state is InquiryState.APPROVED and decision.scope is not Scope.ONCE:
@@ -151,7 +165,7 @@ def _words(inquiry: Inquiry, decision: Decision, lang: str) -> Iterator[Element]
         yield from diffs.of_inputs(lang, inquiry.tool_input, decision.input)
     if decision.conditions:
         yield Quote(label=wording.line(lang, "label.words"), text=Theirs(raw=decision.conditions))
-    if decision.reason:
+    if decision.reason and not (decision.break_glass and decision.reason == _short(decision.reason)):
         key = "label.reason" if inquiry.state is InquiryState.REJECTED else "label.words"
         yield Quote(label=wording.line(lang, key), text=Theirs(raw=decision.reason))
     if decision.answers:

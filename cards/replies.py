@@ -32,6 +32,8 @@ class Decide(Value):
     answers: dict[str, str] | None = None
     """Question text -> label, labels joined with ", ", or the person's words (engine fact E17)."""
     scope: Scope = Scope.ONCE
+    break_glass: bool = False
+    confirm: str = ""
 
 
 class AskBack(Value):
@@ -209,6 +211,8 @@ def from_form(inquiry: Inquiry, verb: str, fields: Mapping[str, Sequence[str]]) 
     Returns `Decide` or `AskBack`; `stop`, `retry` and `ask_again` decide nothing and are not for
     here. Raises nothing for any content of `fields`.
     """
+    if verb == Verb.BREAK_GLASS and inquiry.open:
+        return _alone(inquiry, fields)
     if verb not in (choices.verbs(inquiry) or ()) or verb == Verb.ASK_AGAIN:
         return AskBack(code="not_that_verb")
     match Verb(verb):
@@ -225,6 +229,20 @@ def from_form(inquiry: Inquiry, verb: str, fields: Mapping[str, Sequence[str]]) 
             return _changed(inquiry, fields)
         case known:
             return _decide(inquiry, known)
+
+
+def _alone(inquiry: Inquiry, fields: Mapping[str, Sequence[str]]) -> Reply:
+    """Approving alone; whether this person may, and whether all of it is said, is asked again later."""
+    reason, confirm = _words(fields, "reason"), _words(fields, "confirm")
+    if not reason or not confirm:
+        return AskBack(code="confirm_alone" if reason else "why_alone")
+    return Decide(
+        inquiry_id=inquiry.id,
+        verdict=Verdict.APPROVE,
+        reason=reason,
+        break_glass=True,
+        confirm=confirm,
+    )
 
 
 def _words(fields: Mapping[str, Sequence[str]], name: str) -> str:

@@ -19,7 +19,8 @@ Names of fields (`i` counts questions from 0, in the order of the tool's input):
 `conditions`       `change`: what to change, in words
 `input.<field>`    `change`: one per editable field, prefilled. `data-kind` is `text`, `number`,
                    `boolean` (`true`/`false`) or `json`; values hold the escapes of `cards.visible`
-`reason`           `reject`: why not; required
+`reason`           `reject`: why not; `break_glass`: why alone; required
+`confirm`          `break_glass`: a box to tick, whose value is `#<number>`; required
 `answer.<i>`       `answer`: indexes (from 0) of the picked options, or `other`
 `other.<i>`        `answer`: the person's own words
 =================  ==================================================================================
@@ -208,6 +209,15 @@ def _form(button: Button, *content: Markup) -> Markup:
 
 
 def _input(field: Input) -> Markup:
+    if field.input is InputKind.CHECK:
+        box = {"type": "checkbox", "name": field.name, "value": field.value.raw, "required": field.required}
+        return tag(
+            "label",
+            {"class": "card-option"},
+            void("input", box),
+            Markup(" "),
+            tag("span", {}, line(field.label)),
+        )
     label = tag("span", {"class": "card-label"}, line(field.label))
     return tag("label", {"class": "card-input"}, label, _control(field))
 

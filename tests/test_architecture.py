@@ -28,6 +28,7 @@ SDK_HOMES: dict[str, dict[str, str]] = {
     },
     "redis": {
         "agent_runner/store.py": "the aggregates",
+        "agent_runner/people_register.py": "the single facts about people",
         "agent_runner/registers.py": "the single facts beside them, and the change feed",
         "agent_runner/transcripts.py": "the agent's sessions",
         "agent_runner/queues.py": "hands its pipeline to RQ",
@@ -69,6 +70,7 @@ SDK_HOMES: dict[str, dict[str, str]] = {
     "click": {
         "bot/cli.py": "the commands",
         "bot/policy_commands.py": "the commands about a policy",
+        "bot/cli_people.py": "the commands about who is away",
         "bot/terminal.py": "talks in the terminal",
     },
     "httpx": {
@@ -99,7 +101,7 @@ SDK_HOMES: dict[str, dict[str, str]] = {
     "pydantic": {
         "agent_runner": "values",
         "cards": "values",
-        "bot/handle.py": "a reply is a value",
+        "bot/reply.py": "a reply is a value",
         "bot/commands.py": "commands are values",
     },
     "pydantic_core": {"agent_runner/config_types.py": "the type of pydantic's error details"},
@@ -131,6 +133,8 @@ PLATFORM_EXCEPTIONS: dict[str, str] = {
 
 MOST_LINES = 450
 LOOK_TWICE = 300
+MOST_SENTENCES = 700
+"""Lines of a file that holds sentences and no logic."""
 LONG: dict[str, tuple[int, str]] = {
     "agent_runner/engine.py": (MOST_LINES, "one turn, every workaround next to the fact that it answers"),
     "agent_runner/store.py": (MOST_LINES, "keys, codec and transaction change together"),
@@ -149,9 +153,9 @@ LONG: dict[str, tuple[int, str]] = {
     "cards/model.py": (MOST_LINES, "the closed set of elements, values only"),
     "cards/slack_draw.py": (MOST_LINES, "one function for each kind of element"),
     "cards/web.py": (MOST_LINES, "one function for each kind of element"),
-    "cards/wording/en.py": (MOST_LINES, "sentences, no logic"),
-    "cards/wording/ja.py": (MOST_LINES, "sentences, no logic"),
-    "cards/wording/zh.py": (MOST_LINES, "sentences, no logic"),
+    "cards/wording/en.py": (MOST_SENTENCES, "sentences, no logic"),
+    "cards/wording/ja.py": (MOST_SENTENCES, "sentences, no logic"),
+    "cards/wording/zh.py": (MOST_SENTENCES, "sentences, no logic"),
 }
 """Modules beyond `LOOK_TWICE` lines that were looked at twice: ceiling, and why they stay whole."""
 

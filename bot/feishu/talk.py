@@ -135,7 +135,7 @@ class Talk:
         if isinstance(told, str):
             return {"toast": self._words("warning", {lang: wording.text(lang, told) for lang in LOCALES})}
         answer = self._toast(told)
-        if told.reply is None or told.reply.key not in ("reply.decided", "reply.voted"):
+        if told.reply is None or told.reply.key not in ("reply.decided", "reply.voted", "reply.voted_no"):
             return answer
         try:
             current, people = await asyncio.to_thread(self._current, inquiry.id)

@@ -77,6 +77,9 @@ class Talk:
             if word:
                 mine = await asyncio.to_thread(self.desk.mine, actor)
                 return mine.text(self.lang)
+            about_them = await asyncio.to_thread(self.desk.about_them, actor, text)
+            if about_them is not None:
+                return about_them.text(self.lang)
             if not await asyncio.to_thread(
                 self.registers.first_time, f"command:{body.get('trigger_id')}", seconds=DAY
             ):

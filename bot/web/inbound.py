@@ -97,7 +97,7 @@ def said(actor: Actor, task_id: str, body: dict[str, Any]) -> Said:
 def chose(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> Chose:
     """`POST /api/inquiries/{id}/decision`."""
     known = ("verdict", "reason", "conditions", "input", "answers", "scope", "digest")
-    fields = _Fields(body, *known)
+    fields = _Fields(body, *known, "break_glass", "confirm")
     return Chose(
         actor=actor,
         inquiry_id=inquiry_id,
@@ -108,6 +108,8 @@ def chose(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> Chose:
         answers=_answers(fields.mapping("answers")),
         scope=fields.one_of("scope", Scope, Scope.ONCE),
         digest=fields.text("digest"),
+        break_glass=fields.flag("break_glass"),
+        confirm=fields.text("confirm"),
     )
 
 

@@ -120,10 +120,13 @@ async def live(request: Request) -> Response:
 
 
 async def ask(request: Request) -> Response:
-    """`POST /threads`: a new job; answers where its thread is."""
-    actor = await signed_in(request)
-    command = inbound.ask(actor, await body_of(request))
-    task = await run_in_threadpool(service_of(request).handler.ask, command)
+    """`POST /threads`: a new job (answers where its thread is), or words about being away."""
+    viewer, handler = await viewer_of(request), service_of(request).handler
+    command = inbound.ask(viewer.actor, await body_of(request))
+    about_them = await run_in_threadpool(handler.away.hear, viewer.actor, command.text)
+    if about_them is not None:
+        return _told(viewer, about_them)
+    task = await run_in_threadpool(handler.ask, command)
     return JSONResponse({"url": f"/t/{task.id}"}, status_code=201)
 
 

@@ -16,6 +16,7 @@ from bot.web.inbound import Page
 from bot.web.service import Service
 from cards import wording
 from cards.model import Line, Theirs
+from cards.people import acting
 
 SCANNED = 2_000
 """Entries looked at for one page of a filtered list; a page may be short, its cursor goes on."""
@@ -95,7 +96,8 @@ def sentence(lang: str, entry: Entry, numbers: Mapping[str, int]) -> Line:
 
 def _places(lang: str, entry: Entry, numbers: Mapping[str, int]) -> Mapping[str, wording.Words]:
     details = entry.details
-    who = Theirs(raw=entry.actor.name, actor=entry.actor) if entry.actor else Theirs(raw="?")
+    absent = str(details.get("acting_for", ""))
+    who = acting(entry.actor, absent, lang) if entry.actor else wording.as_line(Theirs(raw="?"))
     verdict, state = str(details.get("verdict", "")), str(details.get("state", ""))
     return {
         "who": who,

@@ -15,8 +15,9 @@ from agent_runner.model import Actor, Inquiry, Message, Role, Task
 from agent_runner.store import Snapshot
 from bot.web.guard import Viewer
 from bot.web.service import Service
-from cards import compose
+from cards import calls, compose
 from cards.model import Card, Prose
+from cards.outcomes import Reader
 
 Who = Literal["me", "person", "agent"]
 
@@ -63,7 +64,8 @@ def inquiry_card(service: Service, viewer: Viewer, inquiry: Inquiry, siblings: S
         lang=viewer.lang,
         zone=service.zone,
         now=service.clock(),
-        approver_names=service.handler.approver_names(inquiry),
+        approver_names=service.handler.approvers(inquiry),
+        may_break_glass=service.handler.may_break_glass(inquiry, viewer.actor),
         can_decide=may_decide(service, inquiry, viewer.actor),
         position=position,
         previous=next((one for one in siblings if one.id == inquiry.replaces), None),
@@ -78,6 +80,7 @@ def read(service: Service, viewer: Viewer, task_id: str) -> Thread:
     posted = {key: (at, card) for key, at, card in service.registers.posts(task_id)}
     cards = [
         *_requests(service, viewer, snap),
+        *_calls(service, viewer, snap, posted),
         *_results(service, viewer, snap.task, posted),
     ]
     told = {
@@ -111,6 +114,25 @@ def _requests(service: Service, viewer: Viewer, snap: Snapshot) -> Iterator[Entr
         yield Entry(f"request:{inquiry.number}", inquiry.asked_at, "agent", card=card)
 
 
+def _calls(
+    service: Service, viewer: Viewer, snap: Snapshot, posted: dict[str, tuple[datetime, str]]
+) -> Iterator[Entry]:
+    """Reminders and the like: as they are now, or as they were posted if their request is over."""
+    reader = Reader(viewer.lang, service.zone, service.clock())
+    for inquiry in snap.inquiries:
+        now = {post.key: post.card for post in calls.posts(inquiry, reader, service.handler.told(inquiry))}
+        for kind, moment in (
+            ("escalated", inquiry.escalated_at),
+            ("reminder", inquiry.reminded_at),
+            ("breakglass", inquiry.decision.at if inquiry.decision else None),
+        ):
+            key = f"{kind}:{inquiry.number}"
+            at, kept = posted.get(key, (moment, ""))
+            card = now.get(key) or (Card.model_validate_json(kept).settled() if kept else None)
+            if card is not None and at is not None:
+                yield Entry(key, at, "agent", card=card)
+
+
 def _results(
     service: Service, viewer: Viewer, task: Task, posted: dict[str, tuple[datetime, str]]
 ) -> Iterator[Entry]:
@@ -135,6 +157,6 @@ def _status(service: Service, viewer: Viewer, snap: Snapshot) -> Entry:
         lang=viewer.lang,
         zone=service.zone,
         now=service.clock(),
-        approver_names={one.id: service.handler.approver_names(one) for one in pending},
+        approver_names={one.id: service.handler.approvers(one) for one in pending},
     )
     return Entry("status", snap.task.updated_at, "agent", card=card)

@@ -274,6 +274,21 @@ RECORD: _T = {
         "{who} 对请求 #{number} 作出决定：{verdict}",
         "{who} が依頼 #{number} を決定：{verdict}",
     ),
+    "on.break_glass": (
+        "{who} approved request #{number} alone (break-glass)",
+        "{who} 独自批准了请求 #{number}（紧急放行）",
+        "{who} が依頼 #{number} を単独で承認（緊急承認）",
+    ),
+    "on.reminded": (
+        "Those who may decide request #{number} were reminded",
+        "已提醒可审批请求 #{number} 的人",
+        "依頼 #{number} を判断できる人に再通知",
+    ),
+    "on.escalated": (
+        "Request #{number} was escalated: more people may decide it",
+        "请求 #{number} 已升级：更多人可以审批",
+        "依頼 #{number} の承認者を追加",
+    ),
     "on.refused_attempt": (
         "{who} tried to decide request #{number} and may not",
         "{who} 试图决定请求 #{number}，但没有权限",

@@ -77,6 +77,53 @@ WORDS: Mapping[str, str] = {
     "process_waits": (
         "A process is waiting for this answer. Without one by {time} it is refused, and the agent is told."
     ),
+    # In somebody's place, again, by more people, alone
+    "standin": "{who} (for {absent})",
+    "acting": "{who} for {absent}",
+    "no_veto": "a rejection is one vote of several",
+    "reminder.title": "Reminder",
+    "reminder.text": "Request #{number} still waits for {who}, since {since}; until {until}",
+    "escalated.title": "More people are asked",
+    "escalated.text": "Request #{number} waits since {since}. Now {who} may decide as well; until {until}",
+    "breakglass.title": "Break-glass",
+    "breakglass.text": "{who} approved request #{number} alone at {time}. Told: {told}",
+    "breakglass.why": "Why {who} did not wait",
+    "outcome.break_glass": "Approved alone by {who} (break-glass) at {time}: {reason}",
+    "button.break_glass": "Break glass…",
+    "submit.break_glass": "Approve alone",
+    "input.why_alone": "Why can it not wait? Everybody who would have had to decide reads this.",
+    "input.confirm_alone": (
+        "I approve request #{number} alone, without the others. {who} will be told, and it is on record."
+    ),
+    "ask_back.why_alone": "Why can it not wait? Everybody who would have had to decide reads the reason.",
+    "ask_back.confirm_alone": "Tick the box to confirm that you approve this request alone.",
+    "glass.confirm": (
+        "You would approve request #{number} alone, without the others. {who} will be told, with your "
+        "reason, and it is on record. To do it, write within 2 minutes: break glass {code}"
+    ),
+    "glass.why": "Why can it not wait? Write: break glass <why>",
+    "glass.which": "Which one? Open are {requests}. Write: #{number} break glass <why>",
+    "glass.nothing_open": "No such request is open here, so there is nothing to approve.",
+    "glass.question": "This is a question: it cannot be approved alone, it needs an answer.",
+    "glass.wrong_code": (
+        "That is not the code, or it is too old. Nothing was decided. Begin again: break glass <why>"
+    ),
+    "error.may_not_break_glass": "You may not approve alone. Only those listed for break-glass may.",
+    "error.said_already": "Somebody has voted in that place already; one place is one vote.",
+    "error.said_already.with": "{who} has voted in that place already; one place is one vote.",
+    "reply.voted_no": "Recorded for request #{number}: rejected. The others can still approve it.",
+    "away.set": "{who} is away until {until}. Until then {to} decides in their place.",
+    "away.back": "{who} is back and decides again.",
+    "away.not_away": "{who} is not away.",
+    "away.usage": "Write until when, and who decides in your place: away until 5 Dec 18:00 -> mei",
+    "away.not_listed": "Only people listed under [people] can hand over. Whoever runs the bot can list you.",
+    "away.only_self": "You can say that only of yourself, not of {who}.",
+    "away.nobody": "Nobody called {who} is listed under [people].",
+    "away.self": "Name somebody else: nobody stands in for themselves.",
+    "away.circle": "That would be a circle: {to} has handed over to {who}. Name somebody else.",
+    "away.when": "Not certain when {when} is. Write a day, a time or a span: 5 Dec, 18:00, 3d",
+    "away.past": "{until} is over already.",
+    "away.too_long": "That is more than a year; nobody is away for that long.",
     "until": "until {time}",
     # Buttons and forms
     "button.approve": "Approve",

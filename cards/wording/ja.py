@@ -73,6 +73,55 @@ WORDS: Mapping[str, str] = {
     "process_waits": (
         "プロセスがこの回答を待っています。{time} までに回答がなければ実行せず、エージェントに伝えます。"
     ),
+    # In somebody's place, again, by more people, alone
+    "standin": "{who}（{absent} の代理）",
+    "acting": "{who}（{absent} の代理）",
+    "no_veto": "却下は一票として数えます",
+    "reminder.title": "リマインダー",
+    "reminder.text": "依頼 #{number} は {since} から {who} さんの判断を待っています（{until} まで）",
+    "escalated.title": "承認者を追加しました",
+    "escalated.text": (
+        "依頼 #{number} は {since} から待っています。{who} さんも判断できるようになりました（{until} まで）"
+    ),
+    "breakglass.title": "緊急承認",
+    "breakglass.text": "{who} さんが {time} に依頼 #{number} を単独で承認しました。通知先：{told}",
+    "breakglass.why": "{who} さんが待たなかった理由",
+    "outcome.break_glass": "{who} さんが {time} に単独で承認（緊急承認）：{reason}",
+    "button.break_glass": "緊急承認…",
+    "submit.break_glass": "単独で承認",
+    "input.why_alone": "なぜ待てないのですか？本来判断するはずの全員がこれを読みます。",
+    "input.confirm_alone": (
+        "ほかの人を待たず、依頼 #{number} を単独で承認します。{who} さんに通知され、記録に残ります。"
+    ),
+    "ask_back.why_alone": "なぜ待てないのですか？本来判断するはずの全員が理由を読みます。",
+    "ask_back.confirm_alone": "単独で承認することを確認するチェックを入れてください。",
+    "glass.confirm": (
+        "ほかの人を待たず、依頼 #{number} を単独で承認することになります。理由とともに {who} さんに通知され、"
+        "記録に残ります。続けるには 2 分以内に書いてください：緊急承認 {code}"
+    ),
+    "glass.why": "なぜ待てないのですか？こう書いてください：緊急承認 <理由>",
+    "glass.which": "どれですか？未決は {requests} です。こう書いてください：#{number} 緊急承認 <理由>",
+    "glass.nothing_open": "ここにそのような未決の依頼はなく、承認できるものがありません。",
+    "glass.question": "これは質問です。単独承認はできません。回答が必要です。",
+    "glass.wrong_code": (
+        "コードが違うか、期限が切れています。何も決まっていません。最初からどうぞ：緊急承認 <理由>"
+    ),
+    "error.may_not_break_glass": "単独では承認できません。緊急承認の一覧にある人だけができます。",
+    "error.said_already": "その人の分はすでに投票されています。一人分は一票です。",
+    "error.said_already.with": "{who} さんがその分をすでに投票しています。一人分は一票です。",
+    "reply.voted_no": "依頼 #{number} に記録しました：却下。ほかの人はまだ承認できます。",
+    "away.set": "{who} さんは {until} まで不在です。それまで {to} さんが代わりに判断します。",
+    "away.back": "{who} さんが戻り、ふたたび自分で判断します。",
+    "away.not_away": "{who} さんは不在になっていません。",
+    "away.usage": "いつまで不在で、誰が代わるかを書いてください：不在 12/5 18:00まで -> mei",
+    "away.not_listed": "代理を頼めるのは [people] に載っている人だけです。管理者に追加を頼んでください。",
+    "away.only_self": "自分のことだけ言えます。{who} さんのことは言えません。",
+    "away.nobody": "[people] に {who} という人はいません。",
+    "away.self": "ほかの人を書いてください。自分の代理にはなれません。",
+    "away.circle": "一周してしまいます：{to} さんは {who} さんに頼んでいます。ほかの人を書いてください。",
+    "away.when": "{when} がいつか分かりません。日付、時刻、長さで書いてください：12/5、18:00、3日間",
+    "away.past": "{until} はもう過ぎています。",
+    "away.too_long": "一年を超えています。そこまで長い不在は登録できません。",
     "until": "{time} まで",
     # Buttons and forms
     "button.approve": "承認",

@@ -298,7 +298,7 @@ def test_every_mistake_has_its_line_its_key_and_what_is_allowed(text: str, expec
             f"{ROUTE}qorum = 2",
             [
                 "c.toml:3: policy.route[0].qorum: there is no such key; did you mean quorum? allowed are "
-                "match, approvers, quorum, requester_may_decide, remind, expires, escalate"
+                "match, approvers, quorum, requester_may_decide, veto, remind, expires, escalate"
             ],
         ),
         (f"{ROUTE}quorum = 0", ["c.toml:3: policy.route[0].quorum: must be greater than or equal to 1"]),
@@ -334,6 +334,57 @@ def test_every_mistake_has_its_line_its_key_and_what_is_allowed(text: str, expec
             [
                 "c.toml:3: policy.route[0].remind: must be shorter than expires, or it never happens",
                 "c.toml:4: policy.route[0].escalate.after: must be shorter than expires, or it never happens",
+            ],
+        ),
+        (
+            f"{ROUTE}requester_may_decide = false\napprovers = ['web:kai']\n"
+            "escalate = { after = '1h', to = ['requester'] }",
+            ["c.toml:5: policy.route[0].escalate.to: nobody would be added: the requester may not decide"],
+        ),
+        (
+            f"{ROUTE}escalate = {{ after = '1h', to = [] }}",
+            [
+                "c.toml:3: policy.route[0].escalate.to: must not be empty, for then nobody could decide; "
+                f"allowed are {WHO}"
+            ],
+        ),
+        (
+            f"{LIN}{ROUTE}escalate = {{ after = '1h', to = ['group:onkall'] }}",
+            [
+                'c.toml:5: policy.route[0].escalate.to[0]: nobody in [people] is in the group "onkall"; '
+                "did you mean oncall? allowed are oncall"
+            ],
+        ),
+        (
+            f"{ROUTE}veto = false\napprovers = ['anyone']",
+            [
+                "c.toml:3: policy.route[0].veto: cannot be false where anyone may decide: "
+                "no rejection could ever end it"
+            ],
+        ),
+        (
+            f"{ROUTE}veto = false\nescalate = {{ after = '1h', to = ['anyone'] }}",
+            [
+                "c.toml:3: policy.route[0].veto: cannot be false where anyone may decide: "
+                "no rejection could ever end it"
+            ],
+        ),
+        (
+            f"{LIN}[policy]\nbreak_glass = ['lin', 'requester', 'anyone', 'lim']",
+            [
+                "c.toml:4: policy.break_glass[1]: requester cannot approve alone; name people or groups, "
+                "who answer for it",
+                "c.toml:4: policy.break_glass[2]: anyone cannot approve alone; name people or groups, "
+                "who answer for it",
+                'c.toml:4: policy.break_glass[3]: there is no "lim" in [people]; '
+                "did you mean lin? allowed are lin",
+            ],
+        ),
+        (
+            "[policy]\nbreak_glass = []",
+            [
+                "c.toml:2: policy.break_glass: must not be empty, for then nobody could decide; "
+                f"allowed are {WHO}"
             ],
         ),
         (

@@ -120,7 +120,7 @@ EVENTS: dict[str, Callable[[Snapshot], Changes]] = {
     "follow_up": lambda s: lifecycle.follow_up(s, "go on", LIN, at(60)),
     "retry": lambda s: lifecycle.retry(s, LIN, at(60)),
     "ask_again": lambda s: lifecycle.ask_again(
-        s, "i_0", new_id="i_9", number=19, expires_at=at(999), by=LIN, now=at(60)
+        s, "i_0", new_id="i_9", number=19, terms={"expires_at": at(999)}, by=LIN, now=at(60)
     ),
     "decide": lambda s: lifecycle.decide(
         s, s.inquiries[-1].id, a_decision(), votes=(), decided=True, now=at(60)
@@ -488,7 +488,15 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
             "task": {},
             "inquiries": {
                 "i_1": {
-                    "votes": [{"by": LIN.model_dump(), "at": "2026-03-02T14:01:00Z", "verdict": "approve"}]
+                    "votes": [
+                        {
+                            "by": LIN.model_dump(),
+                            "at": "2026-03-02T14:01:00Z",
+                            "verdict": "approve",
+                            "words": "",
+                            "acting_for": "",
+                        }
+                    ]
                 },
             },
             "notes": ["voted about i_1 by Lin: fine"],
@@ -884,10 +892,10 @@ class AnyOrder(RuleBasedStateMachine):
         if inquiry is None:
             return
         self.made += 1
-        new_id, until = f"i_{self.made}_again", self.now + timedelta(hours=8)
+        new_id, terms = f"i_{self.made}_again", policy.terms(policy.Route(), self.now)
         self.do(
             lambda s: lifecycle.ask_again(
-                s, inquiry.id, new_id=new_id, number=self.made * 10, expires_at=until, by=by, now=self.now
+                s, inquiry.id, new_id=new_id, number=self.made * 10, terms=terms, by=by, now=self.now
             )
         )
 

@@ -555,7 +555,7 @@ STEPS: dict[str, Callable[[Snapshot, int], Changes]] = {
         s.inquiries[n % len(s.inquiries)].id,
         new_id=f"a{n}",
         number=1000 + n,
-        expires_at=at(n + 60),
+        terms={"expires_at": at(n + 60)},
         by=LIN,
         now=at(n),
     ),

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pytest
 from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from agent_runner import lifecycle
 from agent_runner.aggregate import Changes
 from agent_runner.errors import TryLater
 from agent_runner.model import InquiryState, Task, TaskState
@@ -19,7 +22,7 @@ from agent_runner.registers import Registers
 from agent_runner.store import Store, connect
 from bot import clock as clock_module
 from bot.clock import Clock
-from tests.fakes.values import NOW, a_task, an_inquiry, at
+from tests.fakes.values import MEI, NOW, a_decision, a_task, an_inquiry, at
 
 
 class Wall:
@@ -122,7 +125,7 @@ def test_two_clocks_that_both_believe_they_lead_expire_once(redis_url: str) -> N
     def expire(clock: Clock) -> None:
         start.wait()
         for n in range(1, 6):
-            clock._expire(f"i_{n}", wall.time)
+            clock._look(f"i_{n}", wall.time)
 
     threads = [threading.Thread(target=expire, args=(wall.clock(),)) for _ in range(4)]
     for thread in threads:
@@ -194,3 +197,104 @@ def test_trouble_does_not_end_the_clock(
             await running
 
     asyncio.run(watch())
+
+
+# --- reminders and escalation ------------------------------------------------------------------
+
+
+def moments_of(wall: Wall, number: int) -> list[str]:
+    """What is on record about a request, in order."""
+    return [str(entry.event) for entry in wall.store.audit_of(f"t_{number}")]
+
+
+def due(wall: Wall, number: int, **changes: Any) -> None:
+    """A request with a reminder after 60 s, an escalation after 120 s, and its end after 300 s."""
+    wall.waits(number, at(300))
+    moments = {"remind_at": at(60), "escalate_at": at(120), "escalate_to": ("lin",), **changes}
+    inquiry = wall.store.inquiry(f"i_{number}").having(**moments)
+    wall.store.transact(f"t_{number}", lambda _: Changes(inquiries=(inquiry,)))
+
+
+def test_a_reminder_and_an_escalation_come_once_each(wall: Wall) -> None:
+    """At their moments, whoever leads and however often it ticks; then the end, once."""
+    due(wall, 1)
+    seen = []
+    for seconds in (59, 60, 61, 119, 120, 121, 299, 300, 301):
+        wall.time = at(seconds)
+        wall.clock().tick()
+        wall.pass_on()
+        seen.append(len(moments_of(wall, 1)))
+    assert seen == [0, 1, 1, 1, 2, 2, 2, 3, 3]
+    assert moments_of(wall, 1) == ["reminded", "escalated", "expired"]
+    assert wall.store.due(at(10**6)) == ()
+
+
+def test_after_an_outage_there_is_one_of_each_and_more_people_come_first(wall: Wall) -> None:
+    """Those who join are called by the escalation, then all are reminded: no storm."""
+    due(wall, 1)
+    wall.time = at(250)
+    for _ in range(3):
+        wall.clock("one").tick()
+        wall.pass_on()
+    assert moments_of(wall, 1) == ["escalated", "reminded"]
+    assert wall.store.inquiry("i_1").approvers == ("anyone", "lin")
+
+
+def test_after_the_end_nobody_is_called_any_more(wall: Wall) -> None:
+    """An outage that lasted beyond it leaves the end alone."""
+    due(wall, 1)
+    wall.time = at(301)
+    wall.clock().tick()
+    assert moments_of(wall, 1) == ["expired"]
+
+
+def test_a_decision_before_the_moment_is_the_end_of_it(wall: Wall) -> None:
+    """Nothing is sent about what is decided or withdrawn."""
+    due(wall, 1)
+    due(wall, 2)
+    decision = a_decision()
+    wall.store.transact(
+        "t_1", lambda s: lifecycle.decide(s, "i_1", decision, votes=(), decided=True, now=at(50))
+    )
+    wall.store.transact("t_2", lambda s: lifecycle.stop(s, MEI, at(50)))
+    wall.time = at(200)
+    wall.clock().tick()
+    assert [moments_of(wall, n)[-1] for n in (1, 2)] == ["decided", "task_ended"]
+    assert wall.store.due(at(10**6)) == ()
+
+
+def test_two_clocks_call_once(redis_url: str) -> None:
+    """What makes it once is the transaction, not who leads."""
+    wall = Wall(connect(redis_url, patient=False))
+    due(wall, 1)
+    wall.time = at(250)
+    start = threading.Barrier(4)
+
+    def look(clock: Clock) -> None:
+        start.wait()
+        clock._look("i_1", wall.time)
+
+    threads = [threading.Thread(target=look, args=(wall.clock(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(moments_of(wall, 1)) == ["escalated", "reminded"]
+
+
+def test_what_else_time_does_is_done_by_the_leader(wall: Wall) -> None:
+    """Such as forgetting who is back: once in a tick, by whoever leads."""
+    done: list[str] = []
+    clocks = [
+        Clock(
+            wall.store,
+            wall.registers,
+            recover=list,
+            others=functools.partial(done.append, name),
+            clock=lambda: NOW,
+        )
+        for name in ("first", "second")
+    ]
+    for clock in clocks:
+        clock.tick()
+    assert done == ["first"]

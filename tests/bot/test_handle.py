@@ -14,6 +14,7 @@ import pytest
 from redis import Redis
 from redis.client import Pipeline
 
+from agent_runner import briefs, moments, policy
 from agent_runner.aggregate import Changes
 from agent_runner.audit import Event, first_bad
 from agent_runner.config import Config, Limits, Workspace
@@ -39,12 +40,13 @@ from agent_runner.model import (
     Task,
     TaskState,
     Verdict,
+    Vote,
 )
 from agent_runner.people import Person
-from agent_runner.policy import Policy, Route
+from agent_runner.policy import Escalation, Policy, Route
 from agent_runner.store import Store, connect
 from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
-from bot.handle import Handler, Reply
+from bot.handle import Handler, Reply, decided
 from tests.fakes.faults import hung, private_redis
 from tests.fakes.values import ANSWERS, COMMAND, NOW, a_plan, a_question, a_task, an_inquiry, at
 
@@ -621,6 +623,37 @@ def test_one_no_of_two_is_enough(office: Office) -> None:
     assert office.choose("reject", by=KAI, reason="not today").state is InquiryState.REJECTED
 
 
+def test_without_a_veto_a_rejection_is_a_vote(office: Office) -> None:
+    """It stays open while enough others are left, keeps all words, and ends with the last that counts."""
+    office.opened(an_inquiry(asked_by=MEI, veto=False, **ONCALL))
+    first = office.choose("reject", by=LIN, reason="the canary is red")
+    assert (first.open, decided(first, Verdict.REJECT).key) == (True, "reply.voted_no")
+    before = office.store.snapshot("t_1")
+    assert office.choose("reject", by=LIN_CHAT, reason="again").open
+    assert office.store.snapshot("t_1") == before
+    last = office.choose("reject", by=KAI, reason="not today")
+    assert last.state is InquiryState.REJECTED
+    assert [(v.by.person, v.words) for v in last.votes] == [
+        ("lin", "the canary is red"),
+        ("kai", "not today"),
+    ]
+    assert [(e.words, str(e.event)) for e in office.store.audit_of("t_1")] == [
+        ("the canary is red", "voted"),
+        ("not today", "decided"),
+    ]
+    told = briefs.rejected(last)
+    assert "not today" in told
+    assert "the canary is red" in told
+
+
+def test_without_a_veto_somebody_can_think_again(office: Office) -> None:
+    """A person's new word takes the place of the old one; one approval is still enough."""
+    office.opened(an_inquiry(asked_by=MEI, veto=False, **ONCALL))
+    office.choose("reject", by=LIN, reason="no")
+    done = office.choose(by=LIN_CHAT)
+    assert (done.state, [v.verdict for v in done.votes]) == (InquiryState.APPROVED, [Verdict.APPROVE])
+
+
 @pytest.mark.parametrize(
     ("inquiry", "time", "error", "message"),
     [
@@ -671,6 +704,57 @@ def test_case_b12_asking_again_opens_a_fresh_request(office: Office) -> None:
     with pytest.raises(WrongState):
         office.handler.ask_again(AskedAgain(actor=KAI, inquiry_id="i_1"))
     assert len(office.store.list_inquiries(None, after=0, limit=9)) == 2
+
+
+def test_asking_again_goes_by_the_route_of_today(fake_redis: Redis) -> None:
+    """Who decides, how many, and every moment are those of the policy now, not of the old request."""
+    route = Route(
+        match=("Bash",),
+        approvers=("lin", "kai"),
+        quorum=2,
+        requester_may_decide=False,
+        veto=False,
+        remind=timedelta(minutes=5),
+        expires=timedelta(hours=2),
+        escalate=Escalation(after=timedelta(hours=1), to=("mei",)),
+    )
+    office = Office(fake_redis, CONFIG.having(policy=Policy(ask=("Bash",), routes=(route,))))
+    stale = {"reminded_at": at(9), "escalated_at": at(9), "escalate_to": ("eve",), "approvers": ("eve",)}
+    vote = Vote(by=EVE, at=at(9), verdict=Verdict.APPROVE)
+    office.opened(an_inquiry(state="expired", votes=(vote,), **stale), state="done")
+    office.time = at(0)
+    fresh = office.handler.ask_again(AskedAgain(actor=LIN, inquiry_id="i_1"))
+    kept = ("approvers", "quorum", "requester_may_decide", "veto", "escalate_to", "votes")
+    assert [getattr(fresh, name) for name in kept] == [("lin", "kai"), 2, False, False, ("mei",), ()]
+    moments = (fresh.remind_at, fresh.escalate_at, fresh.expires_at)
+    assert moments == (at(300), at(3600), at(7200))
+    assert (fresh.reminded_at, fresh.escalated_at) == (None, None)
+    with pytest.raises(NotAllowed):
+        office.choose(by=EVE, inquiry_id=fresh.id)
+    office.choose(by=LIN, inquiry_id=fresh.id)
+    done = office.choose(by=KAI, inquiry_id=fresh.id)
+    assert done.state is InquiryState.APPROVED
+
+
+def test_those_it_was_escalated_to_may_decide_and_run_it(fake_redis: Redis) -> None:
+    """From the escalation on, for every check; only as long as the route still escalates to them."""
+    escalate = Escalation(after=timedelta(minutes=1), to=("kai",))
+    route = Route(match=("Bash",), approvers=("lin",), escalate=escalate)
+    rules = Policy(ask=("Bash",), routes=(route,))
+    office = Office(fake_redis, CONFIG.having(policy=rules))
+    office.opened(an_inquiry(**policy.terms(route, NOW)))
+    with pytest.raises(NotAllowed):
+        office.choose(by=KAI)
+    office.store.transact("t_1", lambda snap: moments.escalate(snap, "i_1", at(60)))
+    done = office.choose("change", by=KAI, input=EDITED)
+    call = policy.Call(tool_name="Bash", tool_input=EDITED, cwd="/srv/ops", workspace="ops")
+
+    def refused(rules: Policy) -> bool:
+        return policy.check_dispatch(rules, call, inquiry=done, people=PEOPLE, now=at(70)) is not None
+
+    assert [refused(rules), refused(Policy(routes=(route.having(escalate=None),)))] == [False, True]
+    told = office.handler.told(office.store.inquiry("i_1"))
+    assert told == {"escalated:12": ("Kai",)}
 
 
 def test_case_e04_a_click_on_a_hung_store_is_answered() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from agent_runner.aggregate import Changes
 from agent_runner.config import Config
 from agent_runner.messages_api import MessagesServer
 from agent_runner.messages_request import Request, Text, ToolUse
+from agent_runner.model import Inquiry, Verdict
 from agent_runner.policy import Policy
 from agent_runner.store import Store, connect
 from bot.cli import main
+from bot.commands import Chose
 from bot.embedded import EmbeddedRedis
-from tests.fakes.desk import Desk
+from tests.fakes.desk import MEI, Desk
 from tests.fakes.scripts import bash
-from tests.fakes.stack import clean_environment
+from tests.fakes.stack import clean_environment, until
 from tests.fakes.values import a_task, an_inquiry
 
 PRESENT = """
@@ -47,7 +50,7 @@ NEW = """
 
 
 def model(request: Request) -> list[Any]:
-    """A job with every kind of call: by rule, forbidden, asked about, out of turn, in a subagent."""
+    """A job with every kind of call: by rule, forbidden, asked about, never made again, in a subagent."""
     if request.auxiliary:
         return [Text("ok")]
     at = sum(message["role"] == "assistant" for message in request.messages)
@@ -70,9 +73,25 @@ def desk(redis_url: str, tmp_path: Path) -> Iterator[Desk]:
     with MessagesServer(model) as server:
         desk = Desk(redis_url, server, tmp_path, config=config)
         first = desk.asked("go")
-        desk.choose(first, "reject", reason="not here")
-        desk.choose(desk.pending(first.task_id), "change", input={"command": "touch edited"})
+        with ThreadPoolExecutor(1) as aside:  # while the subagent waits
+            done = aside.submit(refuse, desk, first.task_id, "date")
+            desk.choose(first, "reject", reason="not here")
+            done.result()
+        edited, other = (i for i in desk.snap(first.task_id).inquiries if i.open)
+        desk.choose(edited, "change", input={"command": "touch edited"})
+        desk.choose(other, "approve")
         yield desk
+
+
+def refuse(desk: Desk, task_id: str, command: str) -> None:
+    """Waits for the request about this command, and rejects it."""
+
+    def asked() -> Inquiry | None:
+        opened = (i for i in desk.snap(task_id).inquiries if i.open)
+        return next((i for i in opened if i.tool_input["command"] == command), None)
+
+    chose = Chose(actor=MEI, inquiry_id=until(asked).id, verdict=Verdict.REJECT, reason="no")
+    desk.handler.choose(chose)
 
 
 def file(folder: Path, name: str, text: str) -> Path:
@@ -105,8 +124,8 @@ def test_a_policy_is_tried_on_a_real_task(desk: Desk, redis_url: str, tmp_path: 
             3  Bash  ask: nothing matched -> run: Bash(touch *)
                      !! people did not let 2 of these run as they stood
                      task #1  DATE TIME  rejected by mei (request #1): touch a
-                     task #1  DATE TIME  passed only with changes by mei (request #2): touch b
-                     task #1  DATE TIME  did not run: touch c
+                     task #1  DATE TIME  passed only with changes by mei (request #3): touch b
+                     task #1  DATE TIME  approved and never made again by mei (request #4): touch c
             1  Bash  deny: Bash(sudo *) -> ask: nothing matched (1 of requester)
                      task #1  DATE TIME  was denied: sudo id
             1  Bash  run: Bash(pwd) -> deny: Bash(pwd)
@@ -136,9 +155,9 @@ def test_each_call_is_a_line_for_programs(desk: Desk, redis_url: str, tmp_path: 
         ("touch a", "rejected", "runs"),
         (None, "ran", "unchanged"),
         ("touch b", "changed", "runs"),
-        ("touch c", "not_run", "runs"),
+        ("touch c", "approved_not_run", "runs"),
         ("pwd", "ran", "denies"),
-        ("date", "not_run", "unchanged"),
+        ("date", "rejected", "unchanged"),
     ]
     assert [bool(c["agent_id"]) for c in calls] == [False] * 6 + [True] * 2
     assert (calls[0]["before"], calls[0]["after"]) == (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+from agent_runner.contacts import StandIn
 from agent_runner.digest import digest
 from agent_runner.model import (
     REQUEST_APPROVAL,
@@ -28,9 +29,10 @@ from agent_runner.model import (
     Verdict,
     Vote,
 )
-from cards import compose
+from cards import calls, compose
 from cards.model import Card
 from cards.notices import held_card
+from cards.outcomes import Reader
 
 ZONE = timezone(timedelta(hours=8))
 NOW = datetime(2026, 11, 30, 6, 30, tzinfo=UTC)
@@ -339,6 +341,24 @@ def request(of: Inquiry, **options: Any) -> Callable[[str], Card]:
     return lambda lang: compose.inquiry_card(of, lang=lang, zone=ZONE, now=NOW, **options)
 
 
+def call(kind: str, of: Inquiry, *told: Any) -> Callable[[str], Card]:
+    """A message that calls people to a request, for a language."""
+
+    def make(lang: str) -> Card:
+        key = f"{kind}:{of.number}"
+        made = calls.posts(of, Reader(lang, ZONE, NOW), {key: told})
+        return {post.key: post.card for post in made}[key]
+
+    return make
+
+
+KAI_CHAT = Actor(platform="slack", tenant="T1", user_id="U02", name="kai", person="kai")
+FOR_LIN = StandIn(by=KAI_CHAT, absent="lin")
+ALONE = decided(Verdict.APPROVE, break_glass=True, reason="checkout is down, nobody answers")
+TWO_VOTES = (
+    Vote(by=LIN, at=DECIDED, verdict=Verdict.REJECT, words="the canary is\nstill red"),
+    Vote(by=KAI, at=DECIDED, verdict=Verdict.APPROVE, words="go", acting_for="mei"),
+)
 _KEPT = (FollowUp(text="and the cart pods", by=MEI, at=NOW),)
 _LOST = Failure(code="worker_lost", message="The worker stopped 3 times while this was running.")
 _ODD = Failure(code="made_up", message="The moon is in the way.", hint="Wait for the tide.")
@@ -360,6 +380,26 @@ CARDS: Mapping[str, Callable[[str], Card]] = {
         ),
         previous=_SENT_BACK,
     ),
+    "pending_break_glass": request(
+        inquiry(quorum=2), can_decide=False, may_break_glass=True, approver_names=("kai", FOR_LIN)
+    ),
+    "pending_no_veto": request(inquiry(quorum=2, veto=False, votes=TWO_VOTES)),
+    "approved_in_place": request(
+        inquiry(state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE, acting_for="kai"), run=ran())
+    ),
+    "approved_alone": request(
+        inquiry(state=InquiryState.APPROVED, decision=ALONE, quorum=2, votes=TWO_VOTES, run=ran())
+    ),
+    "approved_alone_wordy": request(
+        inquiry(
+            state=InquiryState.APPROVED,
+            decision=ALONE.having(reason="checkout is down\n" + "and nobody answers " * 20),
+            run=ran(),
+        )
+    ),
+    "reminder": call("reminder", inquiry(reminded_at=NOW), FOR_LIN, "anyone"),
+    "escalated": call("escalated", inquiry(escalated_at=NOW), KAI_CHAT, "lead"),
+    "breakglass": call("breakglass", inquiry(state=InquiryState.APPROVED, decision=ALONE), FOR_LIN, KAI),
     "expired_asked_again": request(REQUESTS["expired"], followed_by=15),
     "status_queued": status(task(TaskState.QUEUED)),
     "status_starting": status(task()),

@@ -58,7 +58,9 @@ class ChatOffice:
             clock=self.now,
             new_id=fresh_id,
         )
-        self.clock = Clock(self.store, self.registers, recover=list, clock=self.now)
+        self.clock = Clock(
+            self.store, self.registers, recover=list, others=self.handler.away.clear, clock=self.now
+        )
         settings = Settings(self.config, None, Path(), environment, "127.0.0.1", 0)
         self.parts = Parts(
             settings=settings,
@@ -111,6 +113,7 @@ class ChatOffice:
             self.registers,
             clients(self.parts, self.doors),
             approvers=self.handler.approvers,
+            told=self.handler.told,
             zone=UTC,
             clock=self.now,
         )

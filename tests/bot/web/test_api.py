@@ -57,9 +57,15 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "approvers": ["anyone"],
             "quorum": 1,
             "requester_may_decide": True,
+            "veto": True,
             "expires_at": "2026-03-02T22:00:00Z",
             "hold": "deferred",
             "settled": False,
+            "remind_at": None,
+            "reminded_at": None,
+            "escalate_at": None,
+            "escalate_to": [],
+            "escalated_at": None,
             "replaces": None,
             "votes": [],
             "decision": None,
@@ -110,6 +116,8 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "answers": None,
             "scope": "once",
             "rule": "",
+            "acting_for": "",
+            "break_glass": False,
             "until": None,
         }
         approved = {
@@ -117,7 +125,7 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "revision": 2,
             "state": "approved",
             "decision": decision,
-            "votes": [{"by": MEI_JSON, "at": at, "verdict": "approve"}],
+            "votes": [{"by": MEI_JSON, "at": at, "verdict": "approve", "words": "", "acting_for": ""}],
         }
         assert (decided.status_code, decided.json()) == (200, approved)
 
@@ -332,7 +340,7 @@ BAD: list[tuple[str, str, bytes | dict[str, Any] | None, int, dict[str, Any]]] =
         error(
             "invalid",
             "Unknown field: by.",
-            "Known are: verdict, reason, conditions, input, answers, scope, digest.",
+            "Known are: verdict, reason, conditions, input, answers, scope, digest, break_glass, confirm.",
         ),
     ),
     ("POST", "/api/inquiries/i_9/ask_again", None, 404, NO_INQUIRY),
