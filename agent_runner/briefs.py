@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_runner.model import Inquiry, Verdict
+from agent_runner import conditions as limits
+from agent_runner.model import Decision, Grant, Inquiry, Verdict
 
 SYSTEM = """\
 You work inside Countersign: people ask for jobs in a chat thread, and some of your tool calls wait for a \
@@ -110,8 +111,35 @@ def ran_as_changed(inquiry: Inquiry) -> str:
     words = f" Their words:\n{decision.conditions}" if decision and decision.conditions else ""
     return (
         f"{who} approved this call with changes. What ran instead of your input:\n"
-        f"{_json(inquiry.effective_input)}{words}"
+        f"{_json(inquiry.effective_input)}{words}{_within(decision, ' Their approval holds ')}"
     )
+
+
+def ran_within(inquiry: Inquiry) -> str:
+    """Context beside the result of a call that was approved under conditions that are checked."""
+    who = inquiry.decision.by.name if inquiry.decision else "somebody"
+    return f"{who} approved this call{_within(inquiry.decision, ' ')}"
+
+
+def _within(decision: Decision | None, lead: str) -> str:
+    if decision is None or not decision.limits:
+        return ""
+    times = limits.times(decision.limits) or 1
+    again = (
+        f" It may run {times} times in this task, exactly as it ran now, without asking again."
+        if times > 1
+        else " It holds for this one run."
+    )
+    return f"{lead}{limits.in_words(decision.limits)}. These conditions were checked.{again}"
+
+
+def ran_again(grant: Grant) -> str:
+    """Context beside the result of a call that an earlier, counted approval let run; '' if not counted."""
+    if grant.times is None:
+        return ""
+    used = grant.used + 1
+    left = "no run is left" if used >= grant.times else f"{grant.times - used} left"
+    return f"{grant.by.name} approved this exact call for {grant.times} runs; this was number {used}, {left}."
 
 
 def asked_again(inquiry: Inquiry) -> str:

@@ -32,6 +32,14 @@ class FixInput(CountersignError):
     code = "invalid"
 
 
+class Unfit(FixInput):
+    """What was sent does not fit the call; each `code` has a whole sentence in every language."""
+
+    def __init__(self, message: str, *, code: str, hint: str = "", **details: object) -> None:
+        super().__init__(message, hint=hint, **details)
+        self.code = code
+
+
 class NotFound(CountersignError):
     """There is no such task, inquiry or workspace."""
 

@@ -64,6 +64,9 @@ class Ledger(Protocol):
     async def refusal(self, inquiry: Inquiry) -> str:
         """Why a decided call may not run any more ('' if it may): approver, age, policy."""
 
+    async def held_back(self, inquiry: Inquiry, tool_use_id: str, why: str) -> None:
+        """Puts on record that such a call may not run now, and why: people must learn of it."""
+
     async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
         """Puts `started` on record; raises if it was there already."""
 
@@ -198,7 +201,7 @@ class Gate:
         grant = await self._ledger.grant_for(call, call_digest, judgement.rule)
         if grant is not None:
             await self._ledger.use_grant(grant, call)
-            return Ruling("allow")
+            return Ruling("allow", context=briefs.ran_again(grant))
         return self._defer(call, judgement.rule, agent_id)
 
     def _defer(self, call: DeferredCall, rule: str, agent_id: str | None) -> Ruling:
@@ -227,9 +230,11 @@ class Gate:
             return Ruling("deny", briefs.not_run("it is not the call that was shown and approved."))
         judgement = self._judge(tool_name, inquiry.effective_input, None)
         if judgement.effect == "deny":
+            await self._ledger.held_back(inquiry, tool_use_id, f"the policy forbids it ({judgement.rule}).")
             return Ruling("deny", briefs.denied_by_rule(judgement.rule))
         why = await self._ledger.refusal(inquiry)
         if why:
+            await self._ledger.held_back(inquiry, tool_use_id, why)
             return Ruling("deny", briefs.not_run(why))
         await self._ledger.start(inquiry, tool_use_id)
         return self._go(inquiry, tool_input)
@@ -246,6 +251,8 @@ class Gate:
             return Ruling("allow", updated_input=tool_input, context=briefs.approved_plan(inquiry))
         if decision.verdict is Verdict.CHANGE and decision.input is not None:
             return Ruling("allow", updated_input=decision.input, context=briefs.ran_as_changed(inquiry))
+        if decision.limits:
+            return Ruling("allow", context=briefs.ran_within(inquiry))
         return Ruling("allow")
 
     def _is_plan_file(self, tool_name: str, tool_input: dict[str, Any]) -> bool:

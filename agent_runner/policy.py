@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from agent_runner import condition_checks
 from agent_runner.durations import Duration
 from agent_runner.matching import Call as Call
 from agent_runner.matching import allowing, may_reach, stops
@@ -127,7 +128,7 @@ class Judgement(Value):
 class Refusal(Value):
     """Why an approved call may not run now: a stable code, and words for the model and the thread."""
 
-    code: Literal["policy_denies", "approval_too_old", "approver_may_not", "not_decided"]
+    code: Literal["policy_denies", "approval_too_old", "approver_may_not", "not_decided", "condition_fails"]
     text: str
 
 
@@ -201,6 +202,8 @@ def check_dispatch(
                 return Refusal(code="approver_may_not", text=f"{actor.name} may not approve it any more.")
     if len(yes) < max(inquiry.quorum, today.quorum) and decision.verdict is not Verdict.ANSWER:
         return Refusal(code="not_decided", text="not enough people have approved it.")
+    if why := condition_checks.refusal(decision.limits, call, now):
+        return Refusal(code="condition_fails", text=f"{decision.by.name} allowed it {why}")
     return None
 
 

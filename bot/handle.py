@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from pydantic import Field
@@ -66,10 +66,11 @@ class Handler:
         groups: Callable[[], Mapping[str, Sequence[str]]] = dict,
         clock: Callable[[], datetime],
         new_id: Callable[[str], str],
+        zone: tzinfo = UTC,
     ) -> None:
         self.store = store
         self.config = config
-        self._checks = Checks(config, needs_approval, self.people)
+        self._checks = Checks(config, needs_approval, self.people, zone)
         self._groups = groups
         self.clock = clock
         self.new_id = new_id
@@ -197,7 +198,7 @@ class Handler:
     def grants(self) -> tuple[Grant, ...]:
         """Those that hold now, by the number of their request."""
         now, valid = self.clock(), self.config.policy.approval_valid_for
-        return tuple(g for g in self.store.grants(now) if g.rule or now - g.at <= valid)
+        return tuple(g for g in self.store.grants(now) if (g.rule or now - g.at <= valid) and not g.used_up)
 
     def revoke(self, command: Revoked) -> Grant:
         """Takes a grant back, from the next call on; raises `NotFound`, `NotAllowed` or `WrongState`."""
@@ -358,4 +359,5 @@ def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
         got = sum(vote.verdict is verdict for vote in inquiry.votes)
         details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
         return Reply(key="reply.voted", details=details)
-    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{verdict}"})
+    what = "limits" if inquiry.decision and inquiry.decision.limits else verdict
+    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{what}"})

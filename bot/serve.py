@@ -70,6 +70,7 @@ def build(settings: Settings, redis_url: str) -> Bot:
         groups=lambda: registers.groups(config.group_keepers),
         clock=_now,
         new_id=queues.fresh_id,
+        zone=_zone(),
     )
     return Bot(settings, store, registers, handler, redis_url)
 

@@ -18,7 +18,7 @@ from agent_runner.model import (
     Run,
     Scope,
 )
-from cards import diffs, wording
+from cards import conditions, diffs, wording
 from cards.choices import is_call
 from cards.model import Card, CardState, Code, Element, Fields, Item, Line, Ours, Outcome, Quote, Theirs
 
@@ -47,6 +47,9 @@ def state(inquiry: Inquiry) -> CardState:
     """The colour key of an inquiry's card."""
     if inquiry.run.state is Execution.UNKNOWN:
         return CardState.UNKNOWN
+    decision = inquiry.decision
+    if decision is not None and decision.limits and decision.input is None:
+        return CardState.APPROVED
     return CardState(inquiry.state.value)
 
 
@@ -100,6 +103,9 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
         workspace=Theirs(raw=inquiry.workspace),
         until=reader.time(decision.until) if decision.until else wording.as_line("?"),
     )
+    if decision.limits:
+        limits = conditions.line(lang, decision.limits, reader.zone)
+        decided = wording.line(lang, "outcome.limited", decided=decided, limits=limits)
     return wording.joined([decided, *_run(inquiry, reader)])
 
 
@@ -109,6 +115,8 @@ def _key(inquiry: Inquiry, decision: Decision) -> str:
     if inquiry.state is InquiryState.APPROVED and decision.scope is not Scope.ONCE:
         return _REACH[decision.scope]
     if inquiry.state is InquiryState.CHANGED and decision.input is None:
+        if decision.limits:
+            return InquiryState.APPROVED.value
         return "step_conditions" if inquiry.run_allowed else "conditions"
     return inquiry.state.value
 
@@ -122,7 +130,7 @@ def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
     if not is_call(inquiry) or not inquiry.run_allowed or run.state is Execution.UNKNOWN:
         return
     if run.state is Execution.NONE:
-        yield wording.line(lang, "run.starting")
+        yield wording.line(lang, "run.refused" if run.refused else "run.starting")
         return
     started = reader.time(run.started_at) if run.started_at else wording.as_line("?")
     if run.state is Execution.STARTED:
@@ -152,6 +160,9 @@ def _words(inquiry: Inquiry, decision: Decision, lang: str) -> Iterator[Element]
         yield Quote(label=wording.line(lang, key), text=Theirs(raw=decision.reason))
     if decision.answers:
         yield from _answers(decision.answers, lang)
+    if inquiry.run.refused and inquiry.run.state is Execution.NONE:
+        label = wording.line(lang, "label.refused")
+        yield Quote(label=label, text=Theirs(raw=inquiry.run.refused), small=True)
 
 
 def _answers(answers: dict[str, str], lang: str) -> Iterator[Element]:

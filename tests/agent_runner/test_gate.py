@@ -80,6 +80,10 @@ class Book:
         self._ask("refusal")
         return self.why
 
+    async def held_back(self, inquiry: Inquiry, tool_use_id: str, why: str) -> None:
+        self._ask("held_back")
+        self.record.append(("held back", inquiry.id, tool_use_id, why))
+
     async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
         self._ask("start")
         at = self.inquiries.index(inquiry)
