@@ -115,10 +115,15 @@ def ran_as_changed(inquiry: Inquiry) -> str:
     )
 
 
-def ran_within(inquiry: Inquiry) -> str:
-    """Context beside the result of a call that was approved under conditions that are checked."""
-    who = inquiry.decision.by.name if inquiry.decision else "somebody"
-    return f"{who} approved this call{_within(inquiry.decision, ' ')}"
+def ran_as_approved(inquiry: Inquiry) -> str:
+    """Context beside an approved call's result: what was changed, what was checked; '' for a plain yes."""
+    decision = inquiry.decision
+    if decision is None or decision.verdict is not Verdict.CHANGE:
+        return ""
+    if decision.input is not None:
+        return ran_as_changed(inquiry)
+    within = _within(decision, " ")
+    return f"{decision.by.name} approved this call{within}" if within else ""
 
 
 def _within(decision: Decision | None, lead: str) -> str:

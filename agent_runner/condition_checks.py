@@ -87,6 +87,8 @@ def _reached(call: Call) -> Iterator[str]:
     if call.tool_name == "Bash":
         yield from (_real(word, call.cwd) for word in _words(call.tool_input.get("command")))
         return
+    if any("\0" in text for text in _texts(call.tool_input)):  # no path at all, and our own mark below
+        return
     for face in touched(call):
         yield _real(face.removesuffix("\0"), call.cwd)
 

@@ -33,11 +33,11 @@ class FixInput(CountersignError):
 
 
 class Unfit(FixInput):
-    """What was sent does not fit the call; each `code` has a whole sentence in every language."""
+    """What was sent does not fit the call. Each `why` has a whole sentence in every language."""
 
-    def __init__(self, message: str, *, code: str, hint: str = "", **details: object) -> None:
+    def __init__(self, message: str, *, why: str, hint: str = "", **details: object) -> None:
         super().__init__(message, hint=hint, **details)
-        self.code = code
+        self.why = why
 
 
 class NotFound(CountersignError):

@@ -229,13 +229,10 @@ class Gate:
             await self.alarm("the call is not the one that was shown", call)
             return Ruling("deny", briefs.not_run("it is not the call that was shown and approved."))
         judgement = self._judge(tool_name, inquiry.effective_input, None)
-        if judgement.effect == "deny":
-            await self._ledger.held_back(inquiry, tool_use_id, f"the policy forbids it ({judgement.rule}).")
-            return Ruling("deny", briefs.denied_by_rule(judgement.rule))
-        why = await self._ledger.refusal(inquiry)
-        if why:
+        denied = f"the policy forbids it ({judgement.rule})." if judgement.effect == "deny" else ""
+        if why := denied or await self._ledger.refusal(inquiry):
             await self._ledger.held_back(inquiry, tool_use_id, why)
-            return Ruling("deny", briefs.not_run(why))
+            return Ruling("deny", briefs.denied_by_rule(judgement.rule) if denied else briefs.not_run(why))
         await self._ledger.start(inquiry, tool_use_id)
         return self._go(inquiry, tool_input)
 
@@ -249,11 +246,8 @@ class Gate:
             self._steps.append(briefs.approved_step(inquiry))
         if inquiry.kind is Kind.PLAN:
             return Ruling("allow", updated_input=tool_input, context=briefs.approved_plan(inquiry))
-        if decision.verdict is Verdict.CHANGE and decision.input is not None:
-            return Ruling("allow", updated_input=decision.input, context=briefs.ran_as_changed(inquiry))
-        if decision.limits:
-            return Ruling("allow", context=briefs.ran_within(inquiry))
-        return Ruling("allow")
+        changed = decision.input if decision.verdict is Verdict.CHANGE else None
+        return Ruling("allow", updated_input=changed, context=briefs.ran_as_approved(inquiry))
 
     def _is_plan_file(self, tool_name: str, tool_input: dict[str, Any]) -> bool:
         """In plan mode the engine has the model write its plan to a file of its own: that is no effect."""

@@ -87,14 +87,14 @@ def check(tool_name: str, before: Mapping[str, Any], edited: Mapping[str, Any]) 
         elif shapes is not None:
             raise Unfit(
                 f"{tool_name} has no field {name}.",
-                code="field_unknown",
+                why="field_unknown",
                 hint=f"Its fields are: {', '.join(shapes)}.",
                 field=name,
             )
         if name in edited and not all(abs(number) <= LARGEST for number in _numbers(edited[name])):
             raise Unfit(
                 f"The number in field {name} is too large.",
-                code="field_number",
+                why="field_number",
                 hint=f"Whole numbers up to {LARGEST} are kept exactly.",
                 field=name,
             )
@@ -104,7 +104,7 @@ def _check_missing(name: str, shape: Shape | None, old: Any) -> None:
     if old is None or (shape is not None and not shape.required):
         return
     raise Unfit(
-        f"Field {name} is missing.", code="field_missing", hint="Keep it, or reject the request.", field=name
+        f"Field {name} is missing.", why="field_missing", hint="Keep it, or reject the request.", field=name
     )
 
 
@@ -115,7 +115,7 @@ def _check_known(name: str, shape: Shape, new: Any) -> None:
         allowed = ", ".join(shape.choices)
         raise Unfit(
             f"Field {name} cannot be {new!r}.",
-            code="field_choice",
+            why="field_choice",
             hint=f"It is one of: {allowed}.",
             field=name,
             allowed=allowed,
@@ -130,7 +130,7 @@ def _check_kept(name: str, old: Any, new: Any) -> None:
 def _other_kind(name: str, takes: str, new: Any) -> Unfit:
     return Unfit(
         f"Field {name} must stay {takes}, not {kind_of(new)}.",
-        code="field_type",
+        why="field_type",
         hint="Keep each field's type.",
         field=name,
     )

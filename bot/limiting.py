@@ -45,14 +45,14 @@ def check(wanted: Iterable[Condition], call: Call, *, zone: tzinfo, now: datetim
         if condition.kind is ConditionKind.TIMES and condition.count > limits.MOST_TIMES:
             raise Unfit(
                 f"At most {limits.MOST_TIMES} runs can be approved at once.",
-                code="condition_too_often",
+                why="condition_too_often",
                 hint="Write a rule into the policy for what runs more often.",
                 value=limits.MOST_TIMES,
             )
         why = broken(condition, call, now)
         if why is not None:
             message, hint = _SAID[why]
-            raise Unfit(message.format(value=value), code=why.value, hint=hint, value=value)
+            raise Unfit(message.format(value=value), why=why.value, hint=hint, value=value)
 
 
 _SAID: dict[Broken, tuple[str, str]] = {

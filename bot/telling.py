@@ -15,7 +15,8 @@ def in_words(error: CountersignError, lang: str) -> tuple[str, str]:
     details: dict[str, Any] = dict(error.details)
     if isinstance(details.get("approvers"), list):
         details["approvers"] = wording.text(lang, "list.separator").join(details["approvers"])
-    message = wording.error(lang, error.code, message=error.message, **details)
+    code = error.why if isinstance(error, Unfit) else error.code
+    message = wording.error(lang, code, message=error.message, **details)
     if not isinstance(error, FixInput | WrongState) or isinstance(error, Unfit):
         return message, ""
     return message, f"{error.message} {error.hint}".strip()

@@ -22,7 +22,8 @@ _STOP = rf"(?={_JOINED}|\s*[.。]?\s*$)"
 _QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("「", "」"))
 _QUOTED = "|".join(f"{begin}[^{begin}{end}\n]+{end}" for begin, end in _QUOTES)
 _BARE = r"[^\s,;、\"'“”「」]"
-_PATH = rf"(?P<path>{_QUOTED}|{_BARE}*/{_BARE}*?)"
+_QUOTED_PATH = "|".join(f"{b}[^{b}{e}\n]*/[^{b}{e}\n]*{e}" for b, e in _QUOTES)
+_PATH = rf"(?P<path>{_QUOTED_PATH}|{_BARE}*/{_BARE}*?)"
 _TEXT = rf"(?P<text>{_QUOTED}|/(?:[^/\\\n]|\\[^\n])+/|-{_BARE}+?|{_BARE}+=(?:{_BARE}*?))"
 _CLOCK = r"(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
 _ISO = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})[t ]"

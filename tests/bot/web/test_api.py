@@ -65,6 +65,7 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "execution_failed": False,
             "started_at": None,
             "finished_at": None,
+            "held_back": "",
             "output": "",
         }
         assert waiting == {
@@ -104,6 +105,7 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "at": at,
             "reason": "",
             "conditions": "",
+            "limits": [],
             "input": None,
             "answers": None,
             "scope": "once",
@@ -330,7 +332,7 @@ BAD: list[tuple[str, str, bytes | dict[str, Any] | None, int, dict[str, Any]]] =
         error(
             "invalid",
             "Unknown field: by.",
-            "Known are: verdict, reason, conditions, input, answers, scope, digest.",
+            "Known are: verdict, reason, conditions, limits, input, answers, scope, digest.",
         ),
     ),
     ("POST", "/api/inquiries/i_9/ask_again", None, 404, NO_INQUIRY),
@@ -720,6 +722,8 @@ def test_a_rule_is_approved_listed_and_revoked(desk: WebDesk) -> None:
             "by": MEI_JSON,
             "at": AT,
             "until": "2026-03-02T15:00:00Z",
+            "times": None,
+            "used": 0,
             "revoked_by": None,
             "revoked_at": None,
         }
