@@ -11,7 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agent_runner.model import Inquiry, InquiryState, Verdict
+from agent_runner import conditions as limits
+from agent_runner.model import Decision, Grant, Inquiry, InquiryState, Verdict
 
 SYSTEM = """\
 You work inside Countersign: people ask for jobs in a chat thread, and some of your tool calls wait for a \
@@ -170,8 +171,40 @@ def ran_as_changed(inquiry: Inquiry) -> str:
     words = f" Their words:\n{decision.conditions}" if decision and decision.conditions else ""
     return (
         f"{who} approved this call with changes. What ran instead of your input:\n"
-        f"{_json(inquiry.effective_input)}{words}"
+        f"{_json(inquiry.effective_input)}{words}{_within(decision, ' Their approval holds ')}"
     )
+
+
+def ran_as_approved(inquiry: Inquiry) -> str:
+    """Context beside an approved call's result: what was changed, what was checked; '' for a plain yes."""
+    decision = inquiry.decision
+    if decision is None or decision.verdict is not Verdict.CHANGE:
+        return ""
+    if decision.input is not None:
+        return ran_as_changed(inquiry)
+    within = _within(decision, " ")
+    return f"{decision.by.name} approved this call{within}" if within else ""
+
+
+def _within(decision: Decision | None, lead: str) -> str:
+    if decision is None or not decision.limits:
+        return ""
+    times = limits.times(decision.limits) or 1
+    again = (
+        f" It may run {times} times in this task, exactly as it ran now, without asking again."
+        if times > 1
+        else " It holds for this one run."
+    )
+    return f"{lead}{limits.in_words(decision.limits)}. These conditions were checked.{again}"
+
+
+def ran_again(grant: Grant) -> str:
+    """Context beside the result of a call that an earlier, counted approval let run; '' if not counted."""
+    if grant.times is None:
+        return ""
+    used = grant.used + 1
+    left = "no run is left" if used >= grant.times else f"{grant.times - used} left"
+    return f"{grant.by.name} approved this exact call for {grant.times} runs; this was number {used}, {left}."
 
 
 def asked_again(inquiry: Inquiry) -> str:

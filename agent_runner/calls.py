@@ -98,7 +98,16 @@ def over(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
     )
     said = (
         *(notes.of_inquiry(Event.WITHDRAWN, i, now, None, "") for i in gone),
-        *(notes.of_inquiry(Event.NOT_RUN, i, now, None, "") for i in unused if i.run_allowed),
+        *(
+            notes.of_inquiry(Event.NOT_RUN, i, now, None, "")
+            for i in unused
+            if i.run_allowed and not i.run.refused
+        ),
     )
     inquiries = (*changes.inquiries, *gone, *unused)
     return replace(changes, inquiries=inquiries, notes=(*said, *changes.notes))
+
+
+def _lapsed(inquiry: Inquiry) -> bool:
+    """Whether it was approved, and neither ran nor was held back (that is on record already)."""
+    return inquiry.run_allowed and not inquiry.run.refused

@@ -32,6 +32,14 @@ class FixInput(CountersignError):
     code = "invalid"
 
 
+class Unfit(FixInput):
+    """What was sent does not fit the call. Each `why` has a whole sentence in every language."""
+
+    def __init__(self, message: str, *, why: str, hint: str = "", **details: object) -> None:
+        super().__init__(message, hint=hint, **details)
+        self.why = why
+
+
 class NotFound(CountersignError):
     """There is no such task, inquiry or workspace."""
 

@@ -205,7 +205,7 @@ class Gate:
         grant = await self._ledger.grant_for(call, call_digest, judgement.rule)
         if grant is not None:
             await self._ledger.use_grant(grant, call)
-            return Ruling("allow")
+            return Ruling("allow", context=briefs.ran_again(grant))
         if await self._ledger.refusals(call_digest) >= MOST_REFUSALS:
             await self._ledger.denied(call, briefs.REFUSED_OFTEN)
             return Ruling("deny", briefs.refused_often())
@@ -261,13 +261,10 @@ class Gate:
             await self.alarm("the call is not the one that was shown", call)
             return Ruling("deny", briefs.not_run("it is not the call that was shown and approved."))
         judgement = self._judge(tool_name, inquiry.effective_input, None)
-        if judgement.effect == "deny":
-            return Ruling("deny", briefs.denied_by_rule(judgement.rule))
-        why = await self._ledger.refusal(inquiry)
-        if why:
-            if inquiry.hold is not Hold.DEFERRED:
-                await self._ledger.tell_refusal(inquiry, tool_use_id)
-            return Ruling("deny", briefs.not_run(why))
+        denied = f"the policy forbids it ({judgement.rule})." if judgement.effect == "deny" else ""
+        if why := denied or await self._ledger.refusal(inquiry):
+            await self._ledger.held_back(inquiry, tool_use_id, why)
+            return Ruling("deny", briefs.denied_by_rule(judgement.rule) if denied else briefs.not_run(why))
         await self._ledger.start(inquiry, tool_use_id)
         return self._go(inquiry, tool_input)
 
@@ -281,9 +278,8 @@ class Gate:
             self._steps.append(briefs.approved_step(inquiry))
         if inquiry.kind is Kind.PLAN:
             return Ruling("allow", updated_input=tool_input, context=briefs.approved_plan(inquiry))
-        if decision.verdict is Verdict.CHANGE and decision.input is not None:
-            return Ruling("allow", updated_input=decision.input, context=briefs.ran_as_changed(inquiry))
-        return Ruling("allow")
+        changed = decision.input if decision.verdict is Verdict.CHANGE else None
+        return Ruling("allow", updated_input=changed, context=briefs.ran_as_approved(inquiry))
 
     async def alarm(self, what: str, call: DeferredCall) -> None:
         """Something that must not be possible happened: on record, and the turn ends as failed."""

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from agent_runner import notes
+from agent_runner import conditions, notes
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note
+from agent_runner.digest import digest
 from agent_runner.errors import WrongState
 from agent_runner.model import Actor, Decision, Grant, Inquiry, InquiryState, Scope
 
 
 def given(closed: Inquiry, decision: Decision, now: datetime) -> tuple[Grant, ...]:
     """The approval that outlives this call, if one was given."""
+    if closed.state is InquiryState.CHANGED:
+        return _counted(closed, decision, now)
     if closed.state is not InquiryState.APPROVED or decision.scope is Scope.ONCE:
         return ()
     ruled = decision.scope is not Scope.TASK
@@ -37,6 +40,41 @@ def given(closed: Inquiry, decision: Decision, now: datetime) -> tuple[Grant, ..
     return (grant,)
 
 
+def _counted(closed: Inquiry, decision: Decision, now: datetime) -> tuple[Grant, ...]:
+    """With `at most n times`: exactly the call as it was approved, its first run included."""
+    times = conditions.times(decision.limits)
+    if times is None or times < 2:
+        return ()
+    grant = Grant(
+        id=f"g{closed.number}",
+        task_id=closed.task_id,
+        digest=digest(closed.tool_name, closed.effective_input),
+        inquiry_id=closed.id,
+        number=closed.number,
+        by=decision.by,
+        at=now,
+        until=conditions.deadline(decision.limits),
+        times=times,
+    )
+    return (grant,)
+
+
+def first_use(snap: Snapshot, inquiry: Inquiry) -> tuple[Grant, ...]:
+    """The counted grant that was given with this call, after the call's own run; none if there is none."""
+    mine = (g for g in snap.grants if g.inquiry_id == inquiry.id and g.times is not None)
+    return tuple(_used(grant) for grant in mine)
+
+
+def _used(grant: Grant) -> Grant:
+    """The grant used once more; raises `WrongState` if it may not be. The one place that counts."""
+    if grant.revoked:
+        raise WrongState("That approval was revoked in this moment.")
+    if grant.used_up:
+        raise WrongState(f"It was approved for {grant.times} runs, and all of them are used.")
+    used: Grant = grant.having(used=grant.used + 1)
+    return used
+
+
 def revoke(snap: Snapshot, grant_id: str, by: Actor, now: datetime) -> Changes:
     """Takes a grant back; raises `NotFound`, or `WrongState` if it was taken back already."""
     grant = snap.grant(grant_id)
@@ -48,7 +86,13 @@ def revoke(snap: Snapshot, grant_id: str, by: Actor, now: datetime) -> Changes:
 
 
 def use_grant(snap: Snapshot, grant: Grant, note: Note) -> Changes:
-    """Puts the use of a grant on record; raises `WrongState` if it was revoked in this moment."""
-    if any(mine.id == grant.id and mine.revoked for mine in snap.grants if grant.id):
-        raise WrongState("That approval was revoked in this moment.")
-    return Changes(task=snap.task.having(updated_at=note.at), notes=(note,))
+    """Puts the use of a grant on record; raises `WrongState` if it was revoked or used up in this moment."""
+    task = snap.task.having(updated_at=note.at)
+    known = next((mine for mine in snap.grants if grant.id and mine.id == grant.id), None)
+    if known is None:
+        return Changes(task=task, notes=(note,))
+    used = _used(known)
+    if used.times is None:
+        return Changes(task=task, notes=(note,))
+    note = note.having(details={**note.details, "grant": used.id, "use": used.used, "times": used.times})
+    return Changes(task=task, notes=(note,), grants=(used,))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from agent_runner import calls, granting, lifecycle
+from agent_runner import calls, granting, lifecycle, refusing
 from agent_runner.audit import Event, Note
 from agent_runner.digest import digest
 from agent_runner.errors import TryLater
@@ -91,7 +91,7 @@ class StoreLedger:
         shared = await asyncio.to_thread(self._store.grants_in, snap.task.workspace)
         refused = max((_refused_at(i) for i in snap.inquiries if i.digest == call_digest), default=_NEVER)
         for grant in (*snap.grants, *(g for g in shared if g.task_id != self._task_id)):
-            if grant.revoked or grant.at <= refused:
+            if grant.revoked or grant.used_up or grant.at <= refused:
                 continue
             if grant.rule:
                 holds = self._covers(grant, call, stopped_by)
@@ -104,6 +104,11 @@ class StoreLedger:
     async def refusal(self, inquiry: Inquiry) -> str:
         """Why a decided call may not run any more; '' if it may."""
         return self._refusal(inquiry)
+
+    async def held_back(self, inquiry: Inquiry, tool_use_id: str, why: str) -> None:
+        """Puts on record that a call that people had let run may not run now, and why."""
+        now = self._clock()
+        await self._transact(lambda snap: refusing.held_back(snap, inquiry.id, tool_use_id, why, now))
 
     async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
         """Puts `started` on record, before the call may run; raises if it was there."""
@@ -174,5 +179,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 def _refused_at(inquiry: Inquiry) -> datetime:
     """When people last said that this call may not run as it stands."""
     decision = inquiry.decision
-    no = decision is not None and decision.verdict in (Verdict.REJECT, Verdict.CHANGE)
-    return decision.at if decision is not None and no else _NEVER
+    if decision is None or decision.verdict not in (Verdict.REJECT, Verdict.CHANGE):
+        return _NEVER
+    as_it_stands = inquiry.run_allowed and decision.input is None  # under conditions that are checked
+    return _NEVER if as_it_stands else decision.at

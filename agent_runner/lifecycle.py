@@ -138,12 +138,17 @@ def decide(
     details = {"verdict": decision.verdict, "scope": decision.scope, **_place(decision)}
     if decision.input is not None:
         details["input"] = decision.input
+    if decision.limits:
+        details["limits"] = [limit.model_dump(mode="json") for limit in decision.limits]
     if decision.answers is not None:
         details["answers"] = decision.answers
     events = (Event.BREAK_GLASS, Event.DECIDED) if decision.break_glass else (Event.DECIDED,)
     said = (notes.of_inquiry(event, closed, now, decision.by, words, **details) for event in events)
     grants = granting.given(closed, decision, now)
-    told = (*said, *(notes.of_grant(Event.GRANT_GIVEN, g, now, decision.by) for g in grants if g.rule))
+    told = (
+        *said,
+        *(notes.of_grant(Event.GRANT_GIVEN, g, now, decision.by) for g in grants if g.rule or g.times),
+    )
     return _settled(snap, Changes(inquiries=(closed,), notes=told, grants=grants, answer=closed), now)
 
 
@@ -259,8 +264,10 @@ def dispatch(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -
         raise WrongState(f"Request #{inquiry.number} may not run any more: the job is being stopped.")
     run = Run(state=move(EXECUTION, inquiry.run.state, ExecutionEvent.START), started_at=now)
     running = inquiry.having(run=run, tool_use_id=tool_use_id)
+    counted = granting.first_use(snap, inquiry)
     note = notes.of_inquiry(Event.DISPATCHED, running, now, None, "")
-    return Changes(task=_touched(snap.task, now), inquiries=(running,), notes=(note,), answer=running)
+    task = _touched(snap.task, now)
+    return Changes(task=task, inquiries=(running,), notes=(note,), grants=counted, answer=running)
 
 
 def finished(snap: Snapshot, inquiry_id: str, *, failed: bool, output: str, now: datetime) -> Changes:

@@ -114,6 +114,11 @@ def never_allows(rule: Rule) -> str:
     return ""
 
 
+def touched(call: Call) -> tuple[str, ...]:
+    """All faces of the path that a file tool's call touches; of a search, of anything in its directory."""
+    return _paths(call)
+
+
 def speaks_of(rule: Rule, tool_name: str) -> bool:
     """Whether the rule speaks of this tool."""
     if not rule.tool.startswith("mcp__"):

@@ -12,6 +12,10 @@ from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from agent_runner.conditions import Condition as Condition
+from agent_runner.conditions import ConditionKind as ConditionKind
+from agent_runner.conditions import before as before
+from agent_runner.conditions import with_text as with_text
 from agent_runner.digest import SHORT
 from agent_runner.durations import Duration
 
@@ -218,6 +222,8 @@ class Decision(Value):
     at: AwareDatetime
     reason: str = ""
     conditions: str = ""
+    limits: tuple[Condition, ...] = ()
+    """Conditions that are checked when the call is to run, whatever the words say."""
     input: dict[str, Any] | None = None
     answers: dict[str, str] | None = None
     scope: Scope = Scope.ONCE
@@ -248,6 +254,8 @@ class Run(Value):
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
     failed: bool = False
+    refused: str = ""
+    """Why a call that people had let run was held back after all, when it was to run."""
     output: str = ""
     """The tool's result, cut to `OUTPUT_KEPT` characters; the transcript has it whole."""
 
@@ -339,10 +347,12 @@ class Inquiry(Value):
         """Whether a person said yes to running this call (as asked, as edited, or with answers).
 
         Conditions in words are no yes to a tool call: it comes back revised and is shown again.
+        Conditions that are data are one, as far as they reach.
         """
         if self.state is InquiryState.CHANGED:
-            edited = self.decision is not None and self.decision.input is not None
-            return edited or self.tool_name == REQUEST_APPROVAL
+            decision = self.decision
+            yes = decision is not None and (decision.input is not None or bool(decision.limits))
+            return yes or self.tool_name == REQUEST_APPROVAL
         return self.state in (InquiryState.APPROVED, InquiryState.ANSWERED)
 
     @property
@@ -385,6 +395,10 @@ class Grant(Value):
     """The policy rule that stopped that call. What another rule stops is not what was granted."""
     workspace: str = ""
     until: AwareDatetime | None = None
+    times: int | None = None
+    """How often the call may run, the first time included; None for as often as it is made."""
+    used: int = 0
+    """How often it was let run, where that is counted."""
     revoked_by: Actor | None = None
     revoked_at: AwareDatetime | None = None
 
@@ -392,6 +406,11 @@ class Grant(Value):
     def revoked(self) -> bool:
         """Whether somebody took it back."""
         return self.revoked_at is not None
+
+    @property
+    def used_up(self) -> bool:
+        """Whether the call ran as often as it may."""
+        return self.times is not None and self.used >= self.times
 
     def in_time(self, now: datetime) -> bool:
         """Whether it has not ended; a clock that is off by more than minutes is no reason to believe it."""

@@ -43,6 +43,8 @@ def of_inquiry(
 def of_grant(event: Event, grant: Grant, now: datetime, actor: Actor) -> Note:
     """A grant that was given or taken back: what it covers, where, and until when."""
     about = grant.model_dump(mode="json", include={"id", "number", "rule", "workspace", "until"})
+    if grant.times is not None:
+        about |= {"times": grant.times, "used": grant.used}
     return Note(
         event=event,
         at=now,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from agent_runner import condition_checks
 from agent_runner.contacts import Contact as Contact
 from agent_runner.contacts import StandIn as StandIn
 from agent_runner.contacts import contacts as contacts
@@ -24,7 +25,7 @@ from agent_runner.counting import tally as tally
 from agent_runner.durations import Duration
 from agent_runner.matching import Call as Call
 from agent_runner.matching import allowing, may_reach, stops
-from agent_runner.model import REQUEST_APPROVAL, Actor, Inquiry, Value, Verdict, Vote
+from agent_runner.model import REQUEST_APPROVAL, Actor, Decision, Inquiry, Value, Verdict, Vote
 from agent_runner.people import Approvers as Approvers
 from agent_runner.people import People as People
 from agent_runner.people import Person as Person
@@ -141,7 +142,7 @@ class Judgement(Value):
 class Refusal(Value):
     """Why an approved call may not run now: a stable code, and words for the model and the thread."""
 
-    code: Literal["policy_denies", "approval_too_old", "approver_may_not", "not_decided"]
+    code: Literal["policy_denies", "approval_too_old", "approver_may_not", "not_decided", "condition_fails"]
     text: str
 
 
@@ -228,10 +229,16 @@ def check_dispatch(
     age = now - decision.at
     if not timedelta(minutes=-5) <= age <= policy.approval_valid_for:
         return Refusal(code="approval_too_old", text=f"its approval is of {decision.at:%Y-%m-%d %H:%M} UTC.")
+    if why := condition_checks.refusal(decision.limits, call, now):
+        return Refusal(code="condition_fails", text=f"{decision.by.name} allowed it {why}")
     if decision.break_glass:
         listed = may_break_glass(policy, decision.by, inquiry, people)
         return None if listed and decision.verdict is Verdict.APPROVE else _may_not(decision.by)
-    today = route(policy, call)
+    return _check_voters(route(policy, call), inquiry, decision, people)
+
+
+def _check_voters(today: Route, inquiry: Inquiry, decision: Decision, people: People) -> Refusal | None:
+    """Whether those who said yes still may, by what was shown and by today's route, and are enough."""
     yes = [vote for vote in inquiry.votes if vote.verdict is decision.verdict]
     if all(vote.by.key != decision.by.key for vote in yes):
         said = decision.model_dump(include={"by", "at", "verdict", "acting_for"})

@@ -48,6 +48,9 @@ class Ledger(Protocol):
     async def refusal(self, inquiry: Inquiry) -> str:
         """Why a decided call may not run any more ('' if it may): approver, age, policy."""
 
+    async def held_back(self, inquiry: Inquiry, tool_use_id: str, why: str) -> None:
+        """Puts on record that such a call may not run now, and why: people must learn of it."""
+
     async def siblings(self, inquiry: Inquiry) -> tuple[Inquiry, ...]:
         """The other calls of that turn about which the model has yet to learn what people said."""
 

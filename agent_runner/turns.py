@@ -34,6 +34,7 @@ from agent_runner.model import (
     Task,
 )
 from agent_runner.registers import LEASE_BEAT, Lease, Registers
+from agent_runner.replaced import replaced
 from agent_runner.store import Snapshot, Store
 from agent_runner.transcripts import RedisTranscripts
 
@@ -244,7 +245,7 @@ class TurnRunner:
             before=_before(task.cwd, call.tool_name, call.tool_input),
             **policy.terms(route, now, longest=longest),
             hold=hold,
-            replaces=_replaced(snap, call.tool_name),
+            replaces=replaced(snap, call.tool_name, call.tool_input),
         )
 
     async def _commit(self, task_id: str, outcome: Outcome, asked: tuple[Inquiry, ...], lease: Lease) -> None:
@@ -358,11 +359,3 @@ def _before(cwd: str, tool_name: str, tool_input: Mapping[str, Any]) -> str | No
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def _replaced(snap: Snapshot, tool_name: str) -> str | None:
-    """The request this one revises: the last one, if people sent that call back with their words."""
-    last = snap.inquiries[-1] if snap.inquiries else None
-    if last is None or last.tool_name != tool_name or last.decision is None or last.run_allowed:
-        return None
-    return last.id

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, tzinfo
+from typing import Any
 
-from agent_runner import policy
+from agent_runner import policy, tool_shapes
 from agent_runner.config import Config
 from agent_runner.digest import SHORT, canonical
 from agent_runner.errors import FixInput, ShowAgain
 from agent_runner.model import Actor, Decision, Inquiry, Kind, Scope, Verdict
+from bot import limiting
 from bot.commands import Chose
 from cards import choices
 from cards.model import Verb
@@ -23,10 +25,12 @@ class Checks:
         config: Config,
         needs_approval: policy.NeedsApproval | None,
         people: Callable[[], policy.People],
+        zone: tzinfo,
     ) -> None:
         self.config = config
         self.needs_approval = needs_approval
         self.people = people
+        self.zone = zone
 
     def _saw_this(self, inquiry: Inquiry, command: Chose) -> None:
         """What the person saw must be what is stored (B08)."""
@@ -47,8 +51,10 @@ class Checks:
             self._check_alone(inquiry, command)
         if acting_for and command.scope in _RULED:
             raise FixInput("Whoever stands in for somebody approves this call only.", hint="Leave out scope.")
+        command = command.having(limits=limiting.asked(inquiry, command, zone=self.zone, now=now))
         check = _CHECKS[command.verdict]
         check(self, inquiry, command)
+        self._check_limits(inquiry, command, now)
         answers = command.answers if command.verdict is Verdict.ANSWER else None
         return Decision(
             verdict=command.verdict,
@@ -56,6 +62,7 @@ class Checks:
             at=now,
             reason=command.reason.strip(),
             conditions=command.conditions.strip(),
+            limits=command.limits,
             input=command.input if command.verdict is Verdict.CHANGE else None,
             answers=answers,
             scope=command.scope,
@@ -133,32 +140,24 @@ class Checks:
         if command.scope is not Scope.ONCE:
             raise FixInput("A changed call can only be approved once.", hint="Leave out scope.")
         if command.input is None:
-            if not command.conditions.strip():
+            if not command.conditions.strip() and not command.limits:
                 raise FixInput("What should change?", hint="Give an edited input, or conditions in words.")
             return
         if not choices.is_call(inquiry):
             raise FixInput("This is changed in words.", hint="Send conditions instead of an input.")
         self._check_edited(inquiry, command.input, command)
 
-    def _check_edited(self, inquiry: Inquiry, edited: dict[str, object], command: Chose) -> None:
+    def _check_edited(self, inquiry: Inquiry, edited: dict[str, Any], command: Chose) -> None:
         try:
             same = canonical(edited) == canonical(inquiry.tool_input)
         except (ValueError, TypeError) as error:
             raise FixInput(f"The edited input is not JSON: {error}.", hint="Correct it.") from None
         if same:
             raise FixInput("The input is unchanged.", hint="Approve it as it is, or change something.")
-        for name, old in inquiry.tool_input.items():
-            new = edited.get(name, old)
-            if type(new) is not type(old) and not (_number(new) and _number(old)):
-                raise FixInput(
-                    f"Field {name} must stay {_json_type(old)}, not {_json_type(new)}.",
-                    hint="Keep each field's type.",
-                )
+        tool_shapes.check(inquiry.tool_name, inquiry.tool_input, edited)
         if isinstance(edited.get("command"), str) and not str(edited["command"]).strip():
             raise FixInput("The command is empty.", hint="Reject the request if nothing should run.")
-        call = policy.Call(
-            tool_name=inquiry.tool_name, tool_input=edited, cwd=inquiry.cwd, workspace=inquiry.workspace
-        )
+        call = _call(inquiry, edited)
         judgement = policy.judge(self.config.policy, call, needs_approval=self.needs_approval)
         if judgement.effect == "deny":
             raise FixInput(
@@ -166,6 +165,12 @@ class Checks:
                 hint="Change it to something the policy allows.",
             )
         self._may_decide_edited(inquiry, call, command.actor)
+
+    def _check_limits(self, inquiry: Inquiry, command: Chose, now: datetime) -> None:
+        """Nobody approves what cannot run: a condition that the call breaks already is refused."""
+        if command.limits:
+            call = _call(inquiry, command.input if command.input is not None else inquiry.tool_input)
+            limiting.check(command.limits, call, zone=self.zone, now=now)
 
     def _may_decide_edited(self, inquiry: Inquiry, call: policy.Call, actor: Actor) -> None:
         """An edit must not move the call to where others would have had to decide."""
@@ -212,10 +217,8 @@ _CHECKS: dict[Verdict, Callable[[Checks, Inquiry, Chose], None]] = {
 }
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _json_type(value: object) -> str:
-    names = {str: "a text", bool: "a yes or no", dict: "an object", list: "a list", type(None): "null"}
-    return names.get(type(value), "a number")
+def _call(inquiry: Inquiry, tool_input: dict[str, Any]) -> policy.Call:
+    """The call with this input, as the policy sees it."""
+    return policy.Call(
+        tool_name=inquiry.tool_name, tool_input=tool_input, cwd=inquiry.cwd, workspace=inquiry.workspace
+    )

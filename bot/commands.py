@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from agent_runner.model import Actor, Place, Scope, Value, Verdict
+from agent_runner.model import Actor, Condition, Place, Scope, Value, Verdict
 from cards.model import Verb
 from cards.replies import Decide
 
@@ -82,6 +82,8 @@ class Chose(Value):
     verdict: Verdict
     reason: str = ""
     conditions: str = ""
+    limits: tuple[Condition, ...] = ()
+    """Conditions as data, where the door takes them so; those in `conditions` are read from the words."""
     input: dict[str, Any] | None = None
     answers: dict[str, str] | None = None
     scope: Scope = Scope.ONCE

@@ -69,7 +69,7 @@ class Handler:
     ) -> None:
         self.store = store
         self.config = config
-        self._checks = Checks(config, needs_approval, self.people)
+        self._checks = Checks(config, needs_approval, self.people, zone)
         self._groups = groups
         self.register = PeopleRegister(store.client, store.keys)
         self.away = Away(config.people, self.register, store=store, clock=clock, zone=zone)
@@ -222,7 +222,7 @@ class Handler:
     def grants(self) -> tuple[Grant, ...]:
         """Those that hold now, by the number of their request."""
         now, valid = self.clock(), self.config.policy.approval_valid_for
-        return tuple(g for g in self.store.grants(now) if g.rule or now - g.at <= valid)
+        return tuple(g for g in self.store.grants(now) if (g.rule or now - g.at <= valid) and not g.used_up)
 
     def revoke(self, command: Revoked) -> Grant:
         """Takes a grant back, from the next call on; raises `NotFound`, `NotAllowed` or `WrongState`."""
@@ -425,4 +425,5 @@ def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
         got = len(policy.counted(inquiry.votes, verdict))
         details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
         return Reply(key="reply.voted", details=details)
-    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{verdict}"})
+    what = "limits" if inquiry.decision and inquiry.decision.limits else verdict
+    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{what}"})

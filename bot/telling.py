@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_runner.errors import CountersignError, FixInput, WrongState
+from agent_runner.errors import CountersignError, FixInput, Unfit, WrongState
 from cards import wording
 
 
@@ -15,9 +15,11 @@ def in_words(error: CountersignError, lang: str) -> tuple[str, str]:
     details: dict[str, Any] = dict(error.details)
     if isinstance(details.get("approvers"), list):
         details["approvers"] = wording.text(lang, "list.separator").join(details["approvers"])
-    message = wording.error(lang, error.code, message=error.message, **details)
-    exact = f"{error.message} {error.hint}".strip() if isinstance(error, FixInput | WrongState) else ""
-    return message, exact
+    code = error.why if isinstance(error, Unfit) else error.code
+    message = wording.error(lang, code, message=error.message, **details)
+    if not isinstance(error, FixInput | WrongState) or isinstance(error, Unfit):
+        return message, ""
+    return message, f"{error.message} {error.hint}".strip()
 
 
 def told(error: CountersignError, lang: str) -> str:

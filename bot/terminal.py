@@ -67,7 +67,8 @@ class Terminal:
         for grant in found:
             where = f"in {grant['workspace']}" if grant["workspace"] else f"in task {grant['task_id']}"
             what = visible.inline(grant["rule"]) or f"exactly the call of request #{grant['number']}"
-            until = f", until {grant['until']}" if grant["until"] else ""
+            used = f", {grant['used']} of {grant['times']} used" if grant["times"] else ""
+            until = f"{used}, until {grant['until']}" if grant["until"] else used
             click.echo(f"{grant['id']}  {what}  {where}{until}, by {visible.inline(grant['by']['name'])}")
         if not found:
             click.echo("No approval outlives its call.", err=True)

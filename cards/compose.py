@@ -219,7 +219,12 @@ def _inputs(verb: Verb, inquiry: Inquiry, lang: str) -> tuple[Input, ...]:
     if verb is not Verb.CHANGE:
         return ()
     fields = editable_fields(inquiry)
-    words = Input(name="conditions", label=wording.line(lang, "input.conditions"), required=not fields)
+    words = Input(
+        name="conditions",
+        label=wording.line(lang, "input.conditions"),
+        required=not fields,
+        hint=wording.text(lang, "input.limits") if choices.is_call(inquiry) else "",
+    )
     return (*(_field(field, lang) for field in fields), words)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from agent_runner.model import Inquiry
 from cards import choices, replies, text, visible, wording
-from cards.feishu_text import Component, clipped, div, plain
+from cards.feishu_text import Component, clipped, div, plain, small
 from cards.model import FURTHER, Actions, Button, Card, Input, Option, Question, Questions, Style, Verb
 
 WORDS = "words"
@@ -170,6 +170,8 @@ def _decision(buttons: Sequence[Button], lang: str) -> Iterator[Component]:
     elif takes & {Verb.CHANGE, Verb.REJECT}:
         hint = wording.text(lang, "feishu.words_hint")
         yield _input(WORDS, wording.text(lang, "feishu.words"), hint=hint)
+        more = [field.hint for button in buttons for field in button.inputs if field.hint]
+        yield from (small(hint) for hint in more)
 
 
 def question_form(element: Questions, send: Button, lang: str) -> Component:

@@ -128,6 +128,8 @@ class Input(Value):
     input: InputKind = InputKind.TEXT
     multiline: bool = True
     required: bool = False
+    hint: str = ""
+    """How it can be filled in, small."""
 
 
 class Button(Value):

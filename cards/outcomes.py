@@ -19,7 +19,7 @@ from agent_runner.model import (
     Run,
     Scope,
 )
-from cards import diffs, wording
+from cards import conditions, diffs, wording
 from cards.choices import is_call
 from cards.model import Card, CardState, Code, Element, Fields, Item, Line, Ours, Outcome, Quote, Theirs
 from cards.people import acting
@@ -53,6 +53,9 @@ def state(inquiry: Inquiry) -> CardState:
     """The colour key of an inquiry's card."""
     if inquiry.run.state is Execution.UNKNOWN:
         return CardState.UNKNOWN
+    decision = inquiry.decision
+    if decision is not None and decision.limits and decision.input is None:
+        return CardState.APPROVED
     return CardState(inquiry.state.value)
 
 
@@ -107,6 +110,9 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
         workspace=Theirs(raw=inquiry.workspace),
         until=reader.time(decision.until) if decision.until else wording.as_line("?"),
     )
+    if decision.limits:
+        limits = conditions.line(lang, decision.limits, reader.zone)
+        decided = wording.line(lang, "outcome.limited", decided=decided, limits=limits)
     return wording.joined([decided, *_run(inquiry, reader)])
 
 
@@ -126,6 +132,8 @@ def _key(inquiry: Inquiry, decision: Decision) -> str:
             return "plan_edits"
         return _REACH[decision.scope]
     if inquiry.state is InquiryState.CHANGED and decision.input is None:
+        if decision.limits:
+            return InquiryState.APPROVED.value
         return "step_conditions" if inquiry.run_allowed else "conditions"
     return inquiry.state.value
 
@@ -139,8 +147,13 @@ def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
     if not is_call(inquiry) or not inquiry.run_allowed or run.state is Execution.UNKNOWN:
         return
     if run.state is Execution.NONE:
-        later = "run.starting" if inquiry.hold in (Hold.DEFERRED, Hold.LIVE) else "run.to_come"
-        yield wording.line(lang, "run.not_run" if inquiry.settled else later)
+        if run.refused:
+            later = "run.refused"
+        elif inquiry.settled:
+            later = "run.not_run"
+        else:
+            later = "run.starting" if inquiry.hold in (Hold.DEFERRED, Hold.LIVE) else "run.to_come"
+        yield wording.line(lang, later)
         return
     started = reader.time(run.started_at) if run.started_at else wording.as_line("?")
     if run.state is Execution.STARTED:
@@ -170,6 +183,9 @@ def _words(inquiry: Inquiry, decision: Decision, lang: str) -> Iterator[Element]
         yield Quote(label=wording.line(lang, key), text=Theirs(raw=decision.reason))
     if decision.answers:
         yield from _answers(decision.answers, lang)
+    if inquiry.run.refused and inquiry.run.state is Execution.NONE:
+        label = wording.line(lang, "label.refused")
+        yield Quote(label=label, text=Theirs(raw=inquiry.run.refused), small=True)
 
 
 def _answers(answers: dict[str, str], lang: str) -> Iterator[Element]:

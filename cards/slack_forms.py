@@ -174,7 +174,8 @@ def _field(at: int, field: Input, revision: int) -> Json:
     element = _element(field)
     if not element or len(label) > LABEL:
         return {}
-    return input_block(f"{name}@{revision}", label, element, optional=not field.required)
+    block = input_block(f"{name}@{revision}", label, element, optional=not field.required)
+    return {**block, "hint": plain(field.hint, LABEL)} if field.hint else block
 
 
 def _element(field: Input) -> Json:

@@ -219,7 +219,8 @@ def _input(field: Input) -> Markup:
             tag("span", {}, line(field.label)),
         )
     label = tag("span", {"class": "card-label"}, line(field.label))
-    return tag("label", {"class": "card-input"}, label, _control(field))
+    hint = tag("span", {"class": "card-small"}, escape(field.hint)) if field.hint else Markup("")
+    return tag("label", {"class": "card-input"}, label, _control(field), hint)
 
 
 def _control(field: Input) -> Markup:

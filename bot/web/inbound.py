@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent_runner.errors import FixInput
-from agent_runner.model import Actor, Scope, Verdict
+from agent_runner.model import Actor, Condition, ConditionKind, Scope, Verdict, before
 from bot.commands import Ask, Chose, Said
 
 BODY_BYTES = 2_000_000
@@ -25,6 +25,9 @@ DEPTH = 64
 
 LIMIT, LIMIT_MAX = 50, 200
 """Items of a page when nothing is said, and at most."""
+
+MOST_CONDITIONS = 20
+"""Conditions that one decision can come with."""
 
 T = TypeVar("T")
 S = TypeVar("S", bound=StrEnum)
@@ -96,7 +99,7 @@ def said(actor: Actor, task_id: str, body: dict[str, Any]) -> Said:
 
 def chose(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> Chose:
     """`POST /api/inquiries/{id}/decision`."""
-    known = ("verdict", "reason", "conditions", "input", "answers", "scope", "digest")
+    known = ("verdict", "reason", "conditions", "limits", "input", "answers", "scope", "digest")
     fields = _Fields(body, *known, "break_glass", "confirm")
     return Chose(
         actor=actor,
@@ -104,6 +107,7 @@ def chose(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> Chose:
         verdict=fields.one_of("verdict", Verdict, None),
         reason=fields.text("reason"),
         conditions=fields.text("conditions"),
+        limits=_limits(fields.listing("limits")),
         input=fields.mapping("input"),
         answers=_answers(fields.mapping("answers")),
         scope=fields.one_of("scope", Scope, Scope.ONCE),
@@ -146,6 +150,40 @@ def _answers(given: dict[str, Any] | None) -> dict[str, str] | None:
     return out
 
 
+def _limits(given: list[Any]) -> tuple[Condition, ...]:
+    """Conditions as data: `[{"kind": "before", "value": "2026-12-01T18:00:00+08:00"}, ...]`."""
+    if len(given) > MOST_CONDITIONS:
+        raise FixInput(f"At most {MOST_CONDITIONS} limits can be given.", hint="Leave some out.")
+    return tuple(_limit(at, item) for at, item in enumerate(given))
+
+
+def _limit(at: int, item: Any) -> Condition:
+    name = f"limits[{at}]"
+    if not isinstance(item, dict):
+        raise FixInput(f"{name} must be an object, not {_kind(item)}.", hint=_LIMIT_HINT)
+    fields = _Fields(item, "kind", "value")
+    kind, value = fields.one_of("kind", ConditionKind, None), item.get("value")
+    if kind is ConditionKind.TIMES and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise FixInput(f"{name}.value must be text, not {_kind(value)}.", hint=_LIMIT_HINT)
+    try:
+        condition = Condition(kind=kind, value=value)
+        return before(condition.moment) if kind is ConditionKind.BEFORE else condition
+    except (ValueError, OverflowError):
+        hint = _LIMIT_VALUES[kind]
+        raise FixInput(f"{name}.value cannot be {value[:100]!r}.", hint=hint) from None
+
+
+_LIMIT_HINT = 'Send {"limits": [{"kind": "times", "value": "3"}]}.'
+_LIMIT_VALUES: Mapping[ConditionKind, str] = {
+    ConditionKind.BEFORE: "Send a time with its zone, like 2026-12-01T18:00:00+08:00.",
+    ConditionKind.IN: "Send a path, like ./staging.",
+    ConditionKind.WITH: "Send a text, or a pattern between slashes, of at most 200 characters.",
+    ConditionKind.TIMES: "Send a whole number.",
+}
+
+
 class _Fields:
     """Reads a body field by field. A field that is null counts as left out."""
 
@@ -167,6 +205,9 @@ class _Fields:
 
     def mapping(self, name: str) -> dict[str, Any] | None:
         return self._typed(name, dict, "an object")
+
+    def listing(self, name: str) -> list[Any]:
+        return self._typed(name, list, "a list") or []
 
     def number(self, name: str) -> int | None:
         value = self._typed(name, int, "a whole number")

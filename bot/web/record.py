@@ -91,6 +91,10 @@ def sentence(lang: str, entry: Entry, numbers: Mapping[str, int]) -> Line:
     key = entry.event.value
     if entry.event is Event.FINISHED and entry.details.get("failed"):
         key = "finished_badly"
+    if entry.event is Event.GRANT_GIVEN and entry.details.get("times"):
+        key = "grant_given_counted"
+    if entry.event is Event.CALL_DENIED and entry.inquiry_id:
+        key = "call_held_back"
     return words.line(lang, f"on.{key}", **_places(lang, entry, numbers))
 
 
@@ -104,6 +108,7 @@ def _places(lang: str, entry: Entry, numbers: Mapping[str, int]) -> Mapping[str,
         "number": str(numbers.get(entry.inquiry_id, "?")),
         "tool": Theirs(raw=str(details.get("tool_name", "?")), code=True),
         "rule": Theirs(raw=str(details.get("rule", "?")), code=True),
+        "times": str(details.get("times", "?")),
         "turn": str(details.get("turn", "?")),
         "verdict": wording.text(lang, f"verdict.{verdict}") if verdict in _VERDICTS else "?",
         "state": words.text(lang, f"state.{state}") if f"state.{state}" in words.STATES else "?",

@@ -130,6 +130,7 @@ def inquiry(inquiry: Inquiry) -> dict[str, Any]:
     shown["execution"] = run["state"]
     shown["execution_failed"] = run["failed"]
     shown["started_at"], shown["finished_at"] = run["started_at"], run["finished_at"]
+    shown["held_back"] = run["refused"]
     shown["output"] = run["output"]
     return shown
 
@@ -137,7 +138,7 @@ def inquiry(inquiry: Inquiry) -> dict[str, Any]:
 def grant(grant: Grant) -> dict[str, Any]:
     """An approval that outlives one call: what it covers, where, until when, and by whom."""
     kept = ("id", "task_id", "inquiry_id", "number", "rule", "workspace", "at", "until", "revoked_at")
-    shown = grant.model_dump(mode="json", include={*kept, "digest"})
+    shown = grant.model_dump(mode="json", include={*kept, "digest", "times", "used"})
     return {**shown, "by": person(grant.by), "revoked_by": person(grant.revoked_by)}
 
 

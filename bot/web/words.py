@@ -155,6 +155,7 @@ GRANTS: _T = {
     ),
     "grants.by": ("by {who} at {time}", "由 {who} 于 {time} 批准", "{who} さんが {time} に承認"),
     "grants.until": ("until {time}", "到 {time} 为止", "{time} まで"),
+    "grants.used": ("{used} of {times} used", "已用 {used}/{times} 次", "{times} 回中 {used} 回使用"),
     "grants.revoke": ("Revoke", "撤销", "取り消す"),
 }
 
@@ -329,6 +330,16 @@ RECORD: _T = {
         "{who} approved beside request #{number}: {rule}",
         "{who} 随请求 #{number} 一并批准：{rule}",
         "{who} が依頼 #{number} とあわせて承認：{rule}",
+    ),
+    "on.grant_given_counted": (
+        "{who} approved the exact call of request #{number} for {times} runs",
+        "{who} 批准请求 #{number} 的同一调用执行 {times} 次",
+        "{who} が依頼 #{number} と同じ呼び出しを {times} 回承認",
+    ),
+    "on.call_held_back": (
+        "The approved call of request #{number} was held back",
+        "已批准的请求 #{number} 的调用被拦下",
+        "承認済みの依頼 #{number} の呼び出しを停止",
     ),
     "on.grant_used": (
         "An earlier approval was used: {tool}",

@@ -172,6 +172,44 @@ WORDS: Mapping[str, str] = {
     "outcome.changed": "Changed and approved by {who} at {time}",
     "outcome.conditions": "Sent back by {who} at {time} to be revised. It did not run.",
     "outcome.step_conditions": "Approved with conditions by {who} at {time}",
+    "outcome.limited": "{decided}, {limits}",
+    "limit.before": "only before {time}",
+    "limit.in": "only in {value}",
+    "limit.with": "only with {value}",
+    "limit.times.one": "at most {n} time",
+    "limit.times.other": "at most {n} times",
+    "limit.separator": "; ",
+    "input.limits": (
+        "If only such conditions are written, the call runs, and they are checked then: "
+        "only before 18:00, only in ./dir, only with --flag, at most 3 times"
+    ),
+    "verdict.limits": "approved, under conditions that are checked when it runs",
+    "run.refused": "held back, so it did not run",
+    "label.refused": "Why it was held back",
+    "error.condition_over.with": "{value} is over already, so it could never run. Give a later time.",
+    "error.condition_never.with": "{value} times is never. To let it not run at all, reject it.",
+    "error.condition_too_often.with": "At most {value} times can be approved at once.",
+    "error.condition_outside.with": (
+        "This call reaches outside {value}, so it could never run. Change the call, or say in other "
+        "words what the agent should do."
+    ),
+    "error.condition_untold.with": (
+        "Whether this call stays inside {value} cannot be checked. Say it in other words; the agent then "
+        "revises the call."
+    ),
+    "error.condition_absent.with": (
+        "{value} is not in this call, so it could never run. Change the call, or say in other words what "
+        "the agent should add."
+    ),
+    "error.condition_pattern.with": (
+        "{value} is not a pattern that can be searched for. Write the plain text in quotes, or a simpler "
+        "pattern."
+    ),
+    "error.field_unknown.with": "This tool has no field {field}.",
+    "error.field_missing.with": "The field {field} cannot be left out.",
+    "error.field_type.with": "The field {field} must stay the kind of value that it is.",
+    "error.field_choice.with": "The field {field} can only be one of: {allowed}.",
+    "error.field_number.with": "The number in the field {field} is too large.",
     "outcome.rejected": "Rejected by {who} at {time}. It did not run.",
     "outcome.plan_rejected": "Rejected by {who} at {time}",
     "outcome.answered": "Answered by {who} at {time}",

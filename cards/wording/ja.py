@@ -168,6 +168,46 @@ WORDS: Mapping[str, str] = {
     "outcome.changed": "{who} さんが {time} に変更して承認",
     "outcome.conditions": "{who} さんが {time} に差し戻し。実行していません。",
     "outcome.step_conditions": "{who} さんが {time} に条件付きで承認",
+    "outcome.limited": "{decided}、{limits}",
+    "limit.before": "{time} までに限る",
+    "limit.in": "{value} のみ",
+    "limit.with": "{value} を含む場合のみ",
+    "limit.times.one": "最大 {n} 回",
+    "limit.times.other": "最大 {n} 回",
+    "limit.separator": "、",
+    "input.limits": (
+        "次のような条件だけを書くと承認になり、実行時に確認します："
+        "18:00 までに限る、./dir のみ、--flag を含む場合のみ、最大 3 回"
+    ),
+    "verdict.limits": "条件付きで承認（実行時に確認）",
+    "run.refused": "止められたため、実行していません",
+    "label.refused": "止められた理由",
+    "error.condition_over.with": (
+        "{value} はもう過ぎているため、このままでは実行できません。もっと後の時刻を書いてください。"
+    ),
+    "error.condition_never.with": "{value} 回では一度も実行されません。実行させない場合は却下してください。",
+    "error.condition_too_often.with": "一度に承認できるのは {value} 回までです。",
+    "error.condition_outside.with": (
+        "この呼び出しは {value} の外に及ぶため、このままでは実行できません。呼び出しを変更するか、どうす"
+        "べきかを別の言葉で書いてください。"
+    ),
+    "error.condition_untold.with": (
+        "この呼び出しが {value} の中だけに収まるかは確認できません。別の言葉で書けば、エージェントが呼び"
+        "出しを直します。"
+    ),
+    "error.condition_absent.with": (
+        "この呼び出しには {value} がないため、このままでは実行できません。呼び出しを変更するか、何を加え"
+        "るべきかを別の言葉で書いてください。"
+    ),
+    "error.condition_pattern.with": (
+        "{value} は検索できるパターンではありません。文字列を引用符で囲むか、もっと簡単なパターンを書いて"
+        "ください。"
+    ),
+    "error.field_unknown.with": "このツールに {field} という項目はありません。",
+    "error.field_missing.with": "項目 {field} は省けません。",
+    "error.field_type.with": "項目 {field} の種類は変えられません。",
+    "error.field_choice.with": "項目 {field} に指定できるのは次のいずれかです：{allowed}。",
+    "error.field_number.with": "項目 {field} の数値が大きすぎます。",
     "outcome.rejected": "{who} さんが {time} に却下。実行していません。",
     "outcome.plan_rejected": "{who} さんが {time} に却下",
     "outcome.answered": "{who} さんが {time} に回答",

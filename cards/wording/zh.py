@@ -156,6 +156,40 @@ WORDS: Mapping[str, str] = {
     "outcome.changed": "{who} 于 {time} 修改后批准",
     "outcome.conditions": "{who} 于 {time} 退回修改，没有执行。",
     "outcome.step_conditions": "{who} 于 {time} 有条件地批准",
+    "outcome.limited": "{decided}，{limits}",
+    "limit.before": "仅在 {time} 之前",
+    "limit.in": "仅限 {value}",
+    "limit.with": "仅当包含 {value}",
+    "limit.times.one": "最多 {n} 次",
+    "limit.times.other": "最多 {n} 次",
+    "limit.separator": "；",
+    "input.limits": (
+        "如果只写这样的条件，就按条件批准，执行时检查："
+        "仅在 18:00 之前，仅限 ./dir，仅当包含 --flag，最多 3 次"
+    ),
+    "verdict.limits": "已批准，执行时会检查条件",
+    "run.refused": "被拦下，没有执行",
+    "label.refused": "为什么被拦下",
+    "error.condition_over.with": "{value} 已经过去，这样永远无法执行。请写一个更晚的时间。",
+    "error.condition_never.with": "{value} 次就是不执行。如果不想执行，请驳回。",
+    "error.condition_too_often.with": "一次最多批准 {value} 次。",
+    "error.condition_outside.with": (
+        "这次调用超出了 {value}，这样永远无法执行。请修改调用，或换一种说法告诉智能体该怎么做。"
+    ),
+    "error.condition_untold.with": (
+        "无法检查这次调用是否只在 {value} 之内。请换一种说法，智能体会据此修改调用。"
+    ),
+    "error.condition_absent.with": (
+        "这次调用不包含 {value}，这样永远无法执行。请修改调用，或换一种说法告诉智能体该加上什么。"
+    ),
+    "error.condition_pattern.with": (
+        "{value} 不是可以查找的模式。请把要找的文字放在引号里，或写一个更简单的模式。"
+    ),
+    "error.field_unknown.with": "这个工具没有字段 {field}。",
+    "error.field_missing.with": "字段 {field} 不能去掉。",
+    "error.field_type.with": "字段 {field} 的类型不能改变。",
+    "error.field_choice.with": "字段 {field} 只能是其中之一：{allowed}。",
+    "error.field_number.with": "字段 {field} 里的数字太大。",
     "outcome.rejected": "{who} 于 {time} 驳回，没有执行。",
     "outcome.plan_rejected": "{who} 于 {time} 驳回",
     "outcome.answered": "{who} 于 {time} 回答",

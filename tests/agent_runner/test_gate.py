@@ -109,6 +109,10 @@ class Book:
         self.inquiries = [seen]
         return seen
 
+    async def held_back(self, inquiry: Inquiry, tool_use_id: str, why: str) -> None:
+        self._ask("held_back")
+        self.record.append(("held back", inquiry.id, tool_use_id, why))
+
     async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
         self._ask("start")
         at = self.inquiries.index(inquiry)
@@ -455,7 +459,9 @@ def test_a_call_people_decided_about(case: str) -> None:
     book = Book(inquiry)
     gate = Gate(judge, book)
     assert [rule(gate), rule(gate)] == [ruling, ruling], "both locks get the same answer"
-    assert book.record == ([("started", "i_1", "toolu_1")] if ruling.effect == "allow" else [])
+    held_back = ("held back", "i_1", "toolu_1", "the policy forbids it (Bash(kubectl delete *)).")
+    denied = [held_back] if "Forbidden" in ruling.reason else []
+    assert book.record == ([("started", "i_1", "toolu_1")] if ruling.effect == "allow" else denied)
     assert gate.alarmed == ""
     assert gate.deferral is None
 
@@ -485,10 +491,11 @@ def test_case_a03_anything_but_a_well_formed_allow_is_no(answer: Any) -> None:
 
 
 def test_case_b10_an_approver_who_was_removed_no_longer_counts() -> None:
-    """The ledger is asked again when the call is about to run, and its reason is told."""
-    book = Book(approved(), refusal="Lin may not approve it any more.")
-    assert rule(Gate(judge, book)) == Ruling("deny", briefs.not_run("Lin may not approve it any more."))
-    assert book.record == []
+    """The ledger is asked again when the call is about to run; its reason is told and on record."""
+    why = "Lin may not approve it any more."
+    book = Book(approved(), refusal=why)
+    assert rule(Gate(judge, book)) == Ruling("deny", briefs.not_run(why))
+    assert book.record == [("held back", "i_1", "toolu_1", why)]
 
 
 def test_case_e01_a_call_that_was_started_is_never_run_again() -> None:

@@ -584,6 +584,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
                         "started_at": "2026-03-02T14:01:10Z",
                         "finished_at": "2026-03-02T14:01:30Z",
                         "failed": True,
+                        "refused": "",
                         "output": "exit 1",
                     },
                 },

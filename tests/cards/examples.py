@@ -11,6 +11,8 @@ from agent_runner.digest import digest
 from agent_runner.model import (
     REQUEST_APPROVAL,
     Actor,
+    Condition,
+    ConditionKind,
     Decision,
     Execution,
     Failure,
@@ -109,6 +111,17 @@ STEP = {
     "context": "The first site has been slow for an hour.",
     "next_steps": "Watch latency for ten minutes.",
 }
+
+LIMITS = tuple(
+    Condition(kind=ConditionKind(kind), value=value)
+    for kind, value in (
+        ("before", "2026-12-01T10:00:00+00:00"),
+        ("in", "./stag ing"),
+        ("with", "/-n \\w+-2|<@U1>/"),
+        ("with", "-n"),
+        ("times", "3"),
+    )
+)
 
 REQUESTS: Mapping[str, Inquiry] = {
     "pending_bash": inquiry(agent_words="I will restart the deployment,\nthen watch it for 2 minutes."),
@@ -268,6 +281,29 @@ REQUESTS: Mapping[str, Inquiry] = {
     ),
     "changed_conditions": inquiry(
         state=InquiryState.CHANGED, decision=decided(Verdict.CHANGE, conditions="only with --dry-run=server")
+    ),
+    "approved_limits": inquiry(
+        state=InquiryState.CHANGED,
+        decision=decided(
+            Verdict.CHANGE,
+            conditions="only before 18:00, only in ./staging, only with -n, at most 3 times",
+            limits=LIMITS,
+        ),
+        run=ran(),
+    ),
+    "changed_limits": inquiry(
+        state=InquiryState.CHANGED,
+        decision=decided(
+            Verdict.CHANGE,
+            input={"command": RESTART["command"].replace("staging", "staging-2")},
+            limits=LIMITS[2:],
+        ),
+        run=ran(),
+    ),
+    "held_back": inquiry(
+        state=InquiryState.CHANGED,
+        decision=decided(Verdict.CHANGE, conditions="only before 14:30", limits=LIMITS[:1]),
+        run=Run(refused="lin allowed it only before 2026-12-01 10:00 UTC, and that time is over."),
     ),
     "changed_step": inquiry(
         REQUEST_APPROVAL,

@@ -73,6 +73,7 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "execution_failed": False,
             "started_at": None,
             "finished_at": None,
+            "held_back": "",
             "output": "",
         }
         assert waiting == {
@@ -106,12 +107,13 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "/api/inquiries/i_2/decision", json={"verdict": "approve", "digest": inquiry.digest[:8]}
         )
         at = "2026-03-02T14:01:30Z"
-        decision = {
+        decision: dict[str, Any] = {
             "verdict": "approve",
             "by": MEI_JSON,
             "at": at,
             "reason": "",
             "conditions": "",
+            "limits": [],
             "input": None,
             "answers": None,
             "scope": "once",
@@ -340,7 +342,8 @@ BAD: list[tuple[str, str, bytes | dict[str, Any] | None, int, dict[str, Any]]] =
         error(
             "invalid",
             "Unknown field: by.",
-            "Known are: verdict, reason, conditions, input, answers, scope, digest, break_glass, confirm.",
+            "Known are: verdict, reason, conditions, limits, input, answers, scope, digest, break_glass, "
+            "confirm.",
         ),
     ),
     ("POST", "/api/inquiries/i_9/ask_again", None, 404, NO_INQUIRY),
@@ -730,6 +733,8 @@ def test_a_rule_is_approved_listed_and_revoked(desk: WebDesk) -> None:
             "by": MEI_JSON,
             "at": AT,
             "until": "2026-03-02T15:00:00Z",
+            "times": None,
+            "used": 0,
             "revoked_by": None,
             "revoked_at": None,
         }
