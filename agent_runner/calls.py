@@ -98,11 +98,7 @@ def over(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
     )
     said = (
         *(notes.of_inquiry(Event.WITHDRAWN, i, now, None, "") for i in gone),
-        *(
-            notes.of_inquiry(Event.NOT_RUN, i, now, None, "")
-            for i in unused
-            if i.run_allowed and not i.run.refused
-        ),
+        *(notes.of_inquiry(Event.NOT_RUN, i, now, None, "") for i in unused if _lapsed(i)),
     )
     inquiries = (*changes.inquiries, *gone, *unused)
     return replace(changes, inquiries=inquiries, notes=(*said, *changes.notes))
