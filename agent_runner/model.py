@@ -10,20 +10,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
 from agent_runner.digest import SHORT
 from agent_runner.durations import Duration
-
-
-class Value(BaseModel):
-    """Base of all stored values: immutable, and an unknown field is an error, not a surprise."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def having(self, **changes: Any) -> Any:
-        """A validated copy with these fields changed."""
-        return type(self).model_validate({**dict(self), **changes})
+from agent_runner.limit_values import LIMIT_TOOL as LIMIT_TOOL
+from agent_runner.limit_values import MOST_STEPS as MOST_STEPS
+from agent_runner.limit_values import Allowance as Allowance
+from agent_runner.limit_values import Limit as Limit
+from agent_runner.limit_values import Reached as Reached
+from agent_runner.limit_values import Unstarted as Unstarted
+from agent_runner.value import Value as Value
 
 
 class Actor(Value):
@@ -90,11 +87,12 @@ class Execution(StrEnum):
 
 
 class Kind(StrEnum):
-    """`approval` of a tool call, `question` (AskUserQuestion), `plan` (ExitPlanMode)."""
+    """`approval` of a tool call, `question` (AskUserQuestion), `plan` (ExitPlanMode), `limit` (go on?)."""
 
     APPROVAL = "approval"
     QUESTION = "question"
     PLAN = "plan"
+    LIMIT = "limit"
 
 
 class Verdict(StrEnum):
@@ -188,6 +186,8 @@ class Task(Value):
     result: str | None = None
     failure: Failure | None = None
     usage: Usage = Usage()
+    allowance: Allowance = Allowance()
+    unstarted: Unstarted | None = None
 
     @property
     def ended(self) -> bool:
@@ -397,17 +397,21 @@ class OutcomeKind(StrEnum):
 
     DONE = "done"
     DEFERRED = "deferred"
+    LIMITED = "limited"
     STOPPED = "stopped"
     FAILED = "failed"
 
 
 class Outcome(Value):
-    """What one turn came to. `failure` is set exactly when the kind is FAILED."""
+    """What one turn came to. `failure` is set exactly when the kind is FAILED, `limit` when LIMITED."""
 
     kind: OutcomeKind
     result: str = ""
     deferred: DeferredCall | None = None
     failure: Failure | None = None
+    limit: Reached | None = None
+    begun: bool = True
+    """For LIMITED: whether the turn did anything before the limit was reached."""
     retry: bool = False
     """For FAILED: whether running the same turn again can help (server away, model down)."""
     usage: TurnUsage = TurnUsage()

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent_runner import bash_reader, engine, grants, lifecycle, policy
+from agent_runner import bash_reader, engine, grants, lifecycle, limits, policy
 from agent_runner.config import Config
 from agent_runner.digest import digest
 from agent_runner.engine_setup import BUNDLED_CLI, TurnSpec
@@ -21,6 +21,7 @@ from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
 from agent_runner.leases import my_lease
 from agent_runner.ledger import StoreLedger
 from agent_runner.model import (
+    LIMIT_TOOL,
     DeferredCall,
     Failure,
     Grant,
@@ -116,11 +117,14 @@ class TurnRunner:
                 hint="Add it to countersign.toml on the runner, then retry.",
             )
             return Outcome(kind=OutcomeKind.FAILED, failure=failure, retry=True), ""
+        bounds = await asyncio.to_thread(self._bounds, task)
+        if (full := limits.exhausted(bounds)) is not None:
+            return Outcome(kind=OutcomeKind.LIMITED, limit=full.reached(), begun=False), ""
         warming = asyncio.create_task(asyncio.to_thread(bash_reader.warm))  # beside the CLI's own start
         gate = Gate(self._judge(task), self._ledger(task, lease, watch), plans=self.runtime.scratch)
         async with RedisTranscripts.connect(self.runtime.redis_url) as transcripts:
             outcome = await engine.run_turn(
-                self._spec(snap), gate, transcripts, on_seen=watch.seen, should_stop=watch.should_stop
+                self._spec(snap, bounds), gate, transcripts, on_seen=watch.seen, should_stop=watch.should_stop
             )
         await warming
         return outcome, gate.deferral.rule if gate.deferral else ""
@@ -161,7 +165,13 @@ class TurnRunner:
         watch.ledger = ledger
         return ledger
 
-    def _spec(self, snap: Snapshot) -> TurnSpec:
+    def _bounds(self, task: Task) -> tuple[limits.Bound, ...]:
+        """The limits that hold for this turn: no more than what is left now, whoever works beside it."""
+        now = self.clock()
+        spent = self.registers.spent(task.workspace, limits.day_of(now))
+        return limits.bounds(self.runtime.config, task, spent_today=spent, now=now)
+
+    def _spec(self, snap: Snapshot, bounds: tuple[limits.Bound, ...]) -> TurnSpec:
         task, config = snap.task, self.runtime.config
         asked = [i.tool_use_id for i in snap.inquiries if i.tool_use_id]
         return TurnSpec(
@@ -175,7 +185,7 @@ class TurnRunner:
             model=task.options.model,
             environment={**self.runtime.environment, **self.runtime.model_environment},
             mcp_servers=config.workspaces[task.workspace].mcp,
-            max_model_turns=config.limits.max_model_turns,
+            bounds=bounds,
             connect_seconds=config.limits.connect_seconds,
             idle_seconds=config.limits.idle_minutes * 60,
             turn_seconds=config.limits.turn_minutes * 60,
@@ -186,9 +196,12 @@ class TurnRunner:
     # --- the inquiry a turn ends with ----------------------------------------------------
 
     def _inquiries(self, snap: Snapshot, outcome: Outcome, rule: str, words: str) -> tuple[Inquiry, ...]:
-        if outcome.deferred is None:
+        task, config, now = snap.task, self.runtime.config, self.clock()
+        call = outcome.deferred
+        if outcome.limit is not None:
+            call, rule = limits.call(outcome.limit), limits.rule(outcome.limit, task.workspace)
+        if call is None:
             return ()
-        call, task, config, now = outcome.deferred, snap.task, self.runtime.config, self.clock()
         asked = _call(task, call.tool_name, call.tool_input, None)
         route = policy.route(config.policy, asked)
         offer = grants.rule_for(asked) if route.quorum == 1 else ""
@@ -305,7 +318,7 @@ class _Watch:
         await asyncio.to_thread(self.runner.registers.show_progress, self.task.id, progress)
 
 
-_KINDS = {QUESTION_TOOL: Kind.QUESTION, PLAN_TOOL: Kind.PLAN}
+_KINDS = {QUESTION_TOOL: Kind.QUESTION, PLAN_TOOL: Kind.PLAN, LIMIT_TOOL: Kind.LIMIT}
 
 
 def _call(task: Task, name: str, tool_input: Mapping[str, Any], agent_id: str | None) -> policy.Call:
@@ -334,7 +347,7 @@ def _before(cwd: str, tool_name: str, tool_input: Mapping[str, Any]) -> str | No
 
 def _replaced(snap: Snapshot, tool_name: str) -> str | None:
     """The request this one revises: the last one, if people sent that call back with their words."""
-    last = snap.inquiries[-1] if snap.inquiries else None
+    last = snap.inquiries[-1] if snap.inquiries and tool_name != LIMIT_TOOL else None
     if last is None or last.tool_name != tool_name or last.decision is None or last.run_allowed:
         return None
     return last.id

@@ -11,7 +11,7 @@ from agent_runner.digest import SHORT, canonical
 from agent_runner.errors import FixInput, ShowAgain
 from agent_runner.model import Actor, Decision, Inquiry, Kind, Scope, Verdict
 from bot.commands import Chose
-from cards import choices
+from cards import choices, limits
 
 
 class Checks:
@@ -42,6 +42,8 @@ class Checks:
     def decision(self, inquiry: Inquiry, command: Chose, now: datetime) -> Decision:
         """The decision to record; raises `ShowAgain` or `FixInput` when it may not be recorded so."""
         self._saw_this(inquiry, command)
+        if limits.is_limit(inquiry) and command.verdict is Verdict.CHANGE:
+            command = _with_amount(inquiry, command)
         check = _CHECKS[command.verdict]
         check(self, inquiry, command)
         answers = command.answers if command.verdict is Verdict.ANSWER else None
@@ -96,6 +98,8 @@ class Checks:
         if command.input is None:
             if not command.conditions.strip():
                 raise FixInput("What should change?", hint="Give an edited input, or conditions in words.")
+            return
+        if limits.is_limit(inquiry):
             return
         if not choices.is_call(inquiry):
             raise FixInput("This is changed in words.", hint="Send conditions instead of an input.")
@@ -171,6 +175,26 @@ _CHECKS: dict[Verdict, Callable[[Checks, Inquiry, Chose], None]] = {
     Verdict.REJECT: Checks._check_reject,
     Verdict.ANSWER: Checks._check_answer,
 }
+
+
+def _with_amount(inquiry: Inquiry, command: Chose) -> Chose:
+    """Going on with another amount: in the input's `more`, or as the only words."""
+    try:
+        if command.input is None:
+            amount, words = limits.amount_in(inquiry, command.conditions), ""
+        else:
+            amount, words = limits.checked(inquiry, command.input.get("more")), command.conditions
+    except limits.BadAmount:
+        raise FixInput(
+            f"How much more? A number above 0, at most {limits.most(inquiry)}.",
+            hint='Send it as input {"more": 5}, or as conditions; or approve what is asked for.',
+        ) from None
+    whole = limits.with_amount(inquiry, amount)
+    others = {**whole, **(command.input or {}), "more": whole["more"]}
+    if others != whole:
+        raise FixInput("Only `more` can be changed here.", hint='Send input {"more": 5}.')
+    changed: Chose = command.having(input=whole, conditions=words)
+    return changed
 
 
 def _number(value: object) -> bool:

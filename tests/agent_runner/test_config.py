@@ -178,7 +178,7 @@ LIN = '[people.lin]\ngroups = ["oncall"]\n'
             "[workspaces.ops]\npath = '/x'\npol = 'x'",
             [
                 "c.toml:3: workspaces.ops.pol: there is no such key; did you mean pool? "
-                "allowed are path, pool, places, mcp"
+                "allowed are path, pool, places, mcp, max_usd_per_day"
             ],
         ),
         (
