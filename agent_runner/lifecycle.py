@@ -348,7 +348,8 @@ def _settled(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
     if limit is not None:
         return _limit_settled(snap, limit, changes, now)
     again = [i for i in batch if not i.tool_use_id]
-    prompt = "\n\n".join(briefs.asked_again(i) for i in again) if again else None
+    unheard = (f.text for f in limits.unheard(snap.task))
+    prompt = "\n\n".join((*unheard, *map(briefs.asked_again, again))) if again else None
     return replace(changes, task=_continued(snap.task, prompt, now), enqueue=True)
 
 

@@ -114,15 +114,15 @@ def raised(task: Task, inquiry: Inquiry) -> Allowance:
     """What the task is allowed after a yes: from what was used on, as much more as was approved."""
     given, allowed = inquiry.effective_input, task.allowance
     limit, more = Limit(given["limit"]), float(given["more"])
-    over = max(0.0, float(given["used"]) - float(given["of"]))
+    beyond = round(max(0.0, float(given["used"]) - float(given["of"])) + more, MEASURED_TO)
     changed: dict[str, object]
     match limit:
         case Limit.USD:
-            changed = {"usd": allowed.usd + over + more}
+            changed = {"usd": allowed.usd + beyond}
         case Limit.MINUTES:
-            changed = {"minutes": allowed.minutes + over + more}
+            changed = {"minutes": allowed.minutes + beyond}
         case Limit.MODEL_TURNS:
-            changed = {"model_turns": allowed.model_turns + int(over + more)}
+            changed = {"model_turns": allowed.model_turns + int(beyond)}
         case Limit.DAY_USD:
             changed = {"day": given["day"], "day_usd": task.usage.cost_usd + more}
     result: Allowance = allowed.having(**changed)

@@ -74,8 +74,8 @@ def parse(text: str) -> Rule:
     if tool.startswith("mcp__"):
         return _parse_mcp(text, tool, specifier)
     if tool not in _KNOWN:
-        near = difflib.get_close_matches(tool, BUILT_IN, n=1, cutoff=0.5)
-        same = [name for name in BUILT_IN if name.lower() == tool.lower()] or near
+        near = difflib.get_close_matches(tool, _KNOWN, n=1, cutoff=0.5)
+        same = [name for name in _KNOWN if name.lower() == tool.lower()] or near
         hint = f"did you mean {same[0]}?" if same else f"tools are {', '.join(sorted(BUILT_IN))} and mcp__*"
         raise _mistake(text, f"can never match: there is no tool {tool}", hint)
     if specifier is None:

@@ -48,10 +48,11 @@ def reached(inquiry: Inquiry) -> Reached:
 def elements(inquiry: Inquiry, lang: str) -> tuple[Element, ...]:
     """The question in plain words."""
     asked = reached(inquiry)
+    amounts = {"used": asked.used, "of": asked.of, "more": asked.more}
+    calls = asked.limit is Limit.MODEL_TURNS  # their sentence has the unit in it
+    said = wording.number if calls else lambda lang, amount: _said(lang, asked.limit, amount)
     places: dict[str, wording.Words] = {
-        "used": _said(lang, asked.limit, asked.used),
-        "of": _said(lang, asked.limit, asked.of),
-        "more": _said(lang, asked.limit, asked.more),
+        **{name: said(lang, amount) for name, amount in amounts.items()},
         "workspace": Theirs(raw=inquiry.workspace),
         "day": asked.day,
     }

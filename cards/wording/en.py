@@ -265,7 +265,7 @@ WORDS: Mapping[str, str] = {
     "summary.limit": "for {who} · nothing more runs before you decide",
     "limit.usd": "This task has used {used} of {of}. Go on with {more} more?",
     "limit.minutes": "This task has worked {used} of {of}. Go on for {more} more?",
-    "limit.model_turns": "This task has used {used} of {of}. Go on with {more} more?",
+    "limit.model_turns": "This task has used {used} of {of} model calls. Go on with {more} more?",
     "limit.day_usd": (
         "The tasks in {workspace} have used {used} of {of} on {day} (UTC). "
         "Go on with {more} more for this task?"
@@ -279,7 +279,7 @@ WORDS: Mapping[str, str] = {
     "submit.limit_change": "Go on with this much",
     "input.limit_reason": "Why not? The task then ends.",
     "typed.limit": "1 go on   2 another amount: 2 <how much>   3 end it: 3 <why>",
-    "outcome.limit_more": "{who} let it go on at {time}, with {more} more",
+    "outcome.limit_more": "{who} let it go on at {time}: {more} more",
     "ask_back.what_amount": (
         "How much more? 1 goes on with what is asked for, 2 and a number (at most {most}) with that much."
     ),

@@ -265,12 +265,14 @@ WORDS: Mapping[str, str] = {
     # 上限
     "title.limit": "依頼 #{number} · {workspace} で上限に達しました",
     "summary.limit": "依頼者 {who} · 決定されるまで何も実行されません",
-    "limit.usd": "このタスクは上限 {of} のうち {used} を使いました。さらに {more} で続けますか？",
-    "limit.minutes": "このタスクは上限 {of} のうち {used} 作業しました。さらに {more} 続けますか？",
-    "limit.model_turns": "このタスクは上限 {of} のうち {used} を使いました。さらに {more} で続けますか？",
+    "limit.usd": "このタスクは上限 {of}に対して {used}を使いました。さらに {more}分続けますか？",
+    "limit.minutes": "このタスクは上限 {of}に対して {used}作業しました。さらに {more}続けますか？",
+    "limit.model_turns": (
+        "このタスクは上限 {of} 回に対してモデルを {used} 回呼び出しました。さらに {more} 回続けますか？"
+    ),
     "limit.day_usd": (
-        "{workspace} のタスクは {day}（UTC）に上限 {of} のうち {used} を使いました。"
-        "このタスクをさらに {more} で続けますか？"
+        "{workspace} のタスクは {day}（UTC）に上限 {of}に対して {used}を使いました。"
+        "このタスクをさらに {more}分続けますか？"
     ),
     "limit.more.usd": "さらに何ドルまで（最大 {most}）",
     "limit.more.minutes": "さらに何分まで（最大 {most}）",

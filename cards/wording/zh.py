@@ -242,11 +242,11 @@ WORDS: Mapping[str, str] = {
     # 限额
     "title.limit": "请求 #{number} · {workspace} 中的任务达到限额",
     "summary.limit": "发起人 {who} · 您决定之前不会再运行",
-    "limit.usd": "任务已使用 {used}，限额为 {of}。再给 {more} 继续吗？",
-    "limit.minutes": "任务已工作 {used}，限额为 {of}。再给 {more} 继续吗？",
-    "limit.model_turns": "任务已用 {used}，限额为 {of}。再给 {more} 继续吗？",
+    "limit.usd": "任务已使用 {used}，限额为 {of}。再追加 {more}继续吗？",
+    "limit.minutes": "任务已工作 {used}，限额为 {of}。再追加 {more}继续吗？",
+    "limit.model_turns": "任务已调用模型 {used} 次，限额为 {of} 次。再追加 {more} 次继续吗？",
     "limit.day_usd": (
-        "{workspace} 的任务在 {day}（UTC）已使用 {used}，限额为 {of}。再给本任务 {more} 继续吗？"
+        "{workspace} 的任务在 {day}（UTC）已使用 {used}，限额为 {of}。再给本任务追加 {more}继续吗？"
     ),
     "limit.more.usd": "再给多少美元（最多 {most}）",
     "limit.more.minutes": "再给多少分钟（最多 {most}）",
