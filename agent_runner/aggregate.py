@@ -62,6 +62,8 @@ class Changes:
     grants: tuple[Grant, ...] = ()
     enqueue: bool = False
     release_lease: bool = False
+    spent: float = 0.0
+    """Dollars that count to the day of the workspace."""
     answer: Any = field(default=None, compare=False)
     """Handed back to the caller of `transact`."""
 

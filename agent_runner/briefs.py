@@ -219,6 +219,23 @@ def asked_again(inquiry: Inquiry) -> str:
     return f"The request that had expired was asked again:\n{call}\n{words}"
 
 
+def limit_reached() -> str:
+    """Why the engine stopped between two steps."""
+    return "a limit of this job is reached; people are asked whether it goes on"
+
+
+def go_on(inquiry: Inquiry) -> str:
+    """The prompt after people let a job go on that had reached a limit."""
+    decision = inquiry.decision
+    who = decision.by.name if decision else "Somebody"
+    words = f" Their words:\n{decision.conditions}\n" if decision and decision.conditions else " "
+    return (
+        f"This job had reached a limit and was paused after your last step. {who} lets it go on.{words}"
+        "Go on where you stopped; do not repeat what is done. The limit holds again, at a higher mark: "
+        "spend no more steps than the rest needs."
+    )
+
+
 def taken_up_again(prompt: str) -> str:
     """The prompt of a turn whose worker died after the conversation had begun."""
     return (

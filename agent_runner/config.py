@@ -57,10 +57,16 @@ class Workspace(Value):
     pool: str = Field(default="default", pattern=r"^[A-Za-z0-9_-]+$")
     places: tuple[Annotated[Chat, BeforeValidator(_chat)], ...] = ()
     mcp: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    max_usd_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """What all its tasks may cost on one day (UTC) before people are asked."""
 
 
 class Limits(Value):
-    """Where a run ends by itself. Times count only while the agent works, not while people think."""
+    """Where a run ends by itself. Times count only while the agent works, not while people think.
+
+    At `max_task_usd`, `max_task_minutes` and `max_model_turns`, counted over all turns of a task,
+    people are asked whether it goes on; the others guard one turn against hanging.
+    """
 
     turn_minutes: int = Field(default=60, ge=1)
     idle_minutes: int = Field(default=15, ge=1)
@@ -68,7 +74,8 @@ class Limits(Value):
     """How long a process waits for people where it cannot end meanwhile: for the call of a subagent."""
     connect_seconds: int = Field(default=60, ge=1)
     max_model_turns: int = Field(default=200, ge=1)
-    max_task_usd: float | None = Field(default=None, gt=0)
+    max_task_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_task_minutes: int | None = Field(default=None, ge=1)
     task_text_chars: int = Field(default=100_000, ge=1)
 
 

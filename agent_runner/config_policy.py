@@ -14,6 +14,7 @@ from agent_runner.config_report import Add, Table, suggest, table, texts
 from agent_runner.durations import format_duration, parse_duration
 from agent_runner.errors import FixConfiguration
 from agent_runner.matching import never_allows, speaks_of
+from agent_runner.model import LIMIT_TOOL
 from agent_runner.people import People, members, possible
 from agent_runner.policy import ALWAYS_ASKED, GRANT_LONGEST
 from agent_runner.rules import Rule, parse
@@ -56,6 +57,8 @@ def _rules(policy: Table, add: Add) -> None:
             rule = _rule(text, key, add)
             if rule is None:
                 continue
+            if rule.tool == LIMIT_TOOL:
+                add(key, f'the rule "{text}" stands under [[policy.route]] only; limits are set in [limits]')
             for earlier in ("deny", "ask")[: ("deny", "ask", "allow").index(section)]:
                 if rule.canonical in parsed[earlier]:
                     add(key, f'the rule "{text}" can never match: the same rule under {earlier} comes first')

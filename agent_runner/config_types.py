@@ -25,6 +25,7 @@ _PLAIN = {
     "int_type": "must be a whole number, without quotes",
     "int_from_float": "must be a whole number, without quotes",
     "float_type": "must be a number, without quotes",
+    "finite_number": "must be a number, without quotes",
     "bool_type": "must be true or false, without quotes",
     "tuple_type": 'must be a list, such as ["a", "b"]',
     "dict_type": "must be a table, with keys of its own",

@@ -36,15 +36,18 @@ from claude_agent_sdk import (
 )
 
 from agent_runner import briefs, engine_setup
+from agent_runner.brake import Brake
 from agent_runner.engine_setup import TurnSpec
 from agent_runner.gate import PLAN_TOOL, Gate
+from agent_runner.meter import Meter
 from agent_runner.model import (
     OUTPUT_KEPT,
     DeferredCall,
     Failure,
+    Limit,
     Outcome,
     OutcomeKind,
-    TurnUsage,
+    Reached,
 )
 from agent_runner.transcripts import RedisTranscripts
 
@@ -120,17 +123,16 @@ class _Turn:
         self.transcripts = transcripts
         self.on_seen = on_seen
         self.should_stop = should_stop
-        self.began = time.monotonic()
-        self.last_sign = self.began
+        self.last_sign = time.monotonic()
         self.started = False
         self.replaying = False
         self.words = ""
         self.streamed: dict[str, dict[str, Any]] = {}
-        self.main_calls = 0
-        self.side_calls: set[str] = set()
         self.result: ResultMessage | None = None
         self.not_mirrored = False
         self.stderr: list[str] = []
+        self.meter = Meter(lambda: gate.waited)
+        self.brake = Brake(spec.bounds, self.meter.used)
         spec.scratch.mkdir(parents=True, exist_ok=True)
         self.config_dir = Path(tempfile.mkdtemp(prefix="turn-", dir=spec.scratch))
 
@@ -169,12 +171,13 @@ class _Turn:
         return await self.transcripts.has_call(*where) and not await self.transcripts.has_result(*where)
 
     async def _converse(self, *, known: bool, pending: bool, prompt: str | None) -> Outcome:
-        client = ClaudeSDKClient(
+        client = self.meter.client = ClaudeSDKClient(
             engine_setup.options(
                 self.spec,
                 self.gate,
                 self.transcripts,
                 known=known,
+                brake=self.brake,
                 config_dir=self.config_dir,
                 stderr=self._keep_stderr,
             )
@@ -244,7 +247,7 @@ class _Turn:
         patience = self.spec.first_sign_seconds if replaying else self.spec.idle_seconds
         if now - self.last_sign > patience:
             raise _Watchdog(f"The agent gave no sign of life for {int(now - self.last_sign)} seconds.")
-        worked = now - self.began - self.gate.waited
+        worked = self.meter.worked
         if worked > self.spec.turn_seconds:
             raise _Watchdog(f"The agent worked for {int(worked)} seconds, the limit of one turn.")
 
@@ -256,7 +259,7 @@ class _Turn:
                 self.result = message
             case StreamEvent():
                 if message.event.get("type") == "message_start":
-                    self.main_calls += 1
+                    self.meter.main_calls += 1
                     self.started = True
             case AssistantMessage():
                 self.started = True
@@ -272,7 +275,7 @@ class _Turn:
 
     async def _take_assistant(self, message: AssistantMessage) -> None:
         if message.parent_tool_use_id and message.message_id:
-            self.side_calls.add(message.message_id)  # subagents send no stream events
+            self.meter.side_calls.add(message.message_id)  # subagents send no stream events
         for block in message.content:
             if isinstance(block, ToolUseBlock):
                 self.streamed[block.id] = block.input
@@ -319,6 +322,9 @@ class _Turn:
             return self._server_missing(result)
         if gate.deferral is not None:
             return self._deferred(result)
+        reached = self._reached(result)
+        if reached is not None:
+            return self._limited(reached)
         if result.is_error or result.subtype != "success":
             return self._model_failed(result)
         return self.outcome(OutcomeKind.DONE, result=result.result or self.words)
@@ -340,6 +346,21 @@ class _Turn:
             call = call.having(tool_input={"plan": plan})
         return self.outcome(OutcomeKind.DEFERRED, result=self.words, deferred=call)
 
+    def _reached(self, result: ResultMessage) -> Reached | None:
+        """The limit that ended the run, if one did."""
+        if result.terminal_reason == "hook_stopped":
+            return self.brake.reached
+        calls = self.spec.bound(Limit.MODEL_TURNS)
+        ended = calls is not None and result.subtype == "error_max_turns"
+        return calls.reached(self.meter.model_calls) if calls and ended else None
+
+    def _limited(self, reached: Reached) -> Outcome:
+        if self.not_mirrored:
+            return self.failed(
+                "transcript_missing", "The conversation could not be stored; it cannot wait.", hint="Retry."
+            )
+        return self.outcome(OutcomeKind.LIMITED, result=self.words, limit=reached)
+
     def _server_missing(self, result: ResultMessage) -> Outcome:
         name = result.deferred_tool_use.name if result.deferred_tool_use else "mcp"
         server = name.split("__")[1] if name.startswith("mcp__") else name
@@ -354,10 +375,6 @@ class _Turn:
     def _model_failed(self, result: ResultMessage) -> Outcome:
         status = result.api_error_status
         said = (result.result or "; ".join(result.errors or []) or result.subtype)[:500]
-        if result.subtype == "error_max_turns":
-            return self.failed(
-                "too_many_model_turns", "The agent used all its model turns.", hint="Retry.", retry=True
-            )
         if status in (401, 403):
             return self.failed("model_refused", said, hint="Check the model's API key.", retry=True)
         if result.terminal_reason != "api_error":
@@ -368,23 +385,16 @@ class _Turn:
 
     def outcome(self, kind: OutcomeKind, **details: Any) -> Outcome:
         """An outcome with what the turn used so far."""
-        # Cumulative within this process; every turn begins with an empty config directory, so it
-        # does not hold the session's earlier turns (it would with a kept one: facts E35).
-        cost = self.result.total_cost_usd if self.result is not None else None
-        usage = TurnUsage(
-            cost_usd=cost or 0.0,
-            model_calls=self.main_calls + len(self.side_calls),
-            active_ms=int((time.monotonic() - self.began - self.gate.waited) * 1000),
-            waiting_ms=int(self.gate.waited * 1000),
-        )
-        return Outcome(kind=kind, usage=usage, **details)
+        if self.result is not None:
+            self.meter.cost = max(self.meter.cost, self.result.total_cost_usd or 0.0)
+        return Outcome(kind=kind, usage=self.meter.usage(), **details)
 
     def failed(
         self, code: str, message: str, *, hint: str, retry: bool = False, counts: bool = True
     ) -> Outcome:
         """A failure, named for what the reader does next."""
-        if not counts:
-            self.result = None  # E28: the numbers of such a result are not to be counted
+        if not counts:  # E28: the numbers of such a result are not to be counted
+            self.result, self.meter.cost = None, 0.0
         failure = Failure(code=code, message=message, hint=hint)
         return self.outcome(OutcomeKind.FAILED, failure=failure, retry=retry)
 

@@ -6,6 +6,7 @@ With `engine` and `transcripts` the home of claude_agent_sdk.
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -25,7 +26,10 @@ from claude_agent_sdk import (
 )
 
 from agent_runner import briefs, launcher
+from agent_runner.brake import Brake
 from agent_runner.gate import Gate
+from agent_runner.limits import Bound
+from agent_runner.model import Limit
 from agent_runner.transcripts import RedisTranscripts
 
 GATED_TOOLS = (
@@ -84,7 +88,8 @@ class TurnSpec:
     model: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     mcp_servers: Mapping[str, Any] = field(default_factory=dict)
-    max_model_turns: int | None = None
+    bounds: tuple[Bound, ...] = ()
+    """The limits that hold, with what is left of them."""
     opening: str = ""
     """The words the job was asked for with, for a turn that finds no conversation yet."""
     connect_seconds: float = 60.0
@@ -98,6 +103,10 @@ class TurnSpec:
     """Where the engine may keep files while the turn runs; outside the workspace."""
     cli_path: str = BUNDLED_CLI
 
+    def bound(self, limit: Limit) -> Bound | None:
+        """One of the limits, if it holds."""
+        return next((bound for bound in self.bounds if bound.limit is limit), None)
+
 
 def options(
     spec: TurnSpec,
@@ -105,10 +114,12 @@ def options(
     transcripts: RedisTranscripts,
     *,
     known: bool,
+    brake: Brake,
     config_dir: Path,
     stderr: Callable[[str], None],
 ) -> ClaudeAgentOptions:
     """The SDK's options for one turn. `known`: whether the session has a transcript to resume."""
+    calls = spec.bound(Limit.MODEL_TURNS)
     servers = {**spec.mcp_servers, "countersign": _own_server(gate)}
     locks = _Locks(gate)
     return ClaudeAgentOptions(
@@ -124,10 +135,13 @@ def options(
         strict_mcp_config=True,
         mcp_servers=servers,
         can_use_tool=locks.can_use_tool,
-        hooks={"PreToolUse": [_first_lock(locks, spec)]},
+        hooks={  # the ignore: an event that the SDK's types leave out
+            "PreToolUse": [_first_lock(locks, spec)],
+            "PostToolBatch": [HookMatcher(hooks=[brake.hook], timeout=HOOK_SECONDS)],  # type: ignore[dict-item,list-item]
+        },
         env=_environment(spec, config_dir),
         model=spec.model or None,
-        max_turns=spec.max_model_turns,
+        max_turns=max(1, math.ceil(calls.left)) if calls else None,
         include_partial_messages=True,
         forward_subagent_text=True,  # else the last answer of a subagent is not counted
         session_store=transcripts,

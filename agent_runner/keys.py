@@ -50,6 +50,10 @@ class Keys:
         """The grants that hold in a whole workspace, by id."""
         return f"{self.grants}:{workspace}"
 
+    def spent(self, workspace: str, day: str) -> str:
+        """What a workspace's tasks cost on a day, in dollars."""
+        return f"{self.prefix}spent:{workspace}:{day}"
+
     def place(self, place: Place) -> str:
         """Which task lives in a thread."""
         return f"{self.prefix}place:{place.platform}:{place.chat}:{place.thread}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from agent_runner import briefs, calls, granting, notes
+from agent_runner import briefs, calls, granting, limits, notes
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note
 from agent_runner.errors import AlreadyDecided, Expired, WrongState
@@ -32,6 +32,7 @@ from agent_runner.model import (
     Run,
     Task,
     TaskState,
+    Unstarted,
     Usage,
     Vote,
 )
@@ -82,11 +83,16 @@ def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: 
         changes = replace(_stuck_unknown(task, unknown, now), messages=said)
     elif outcome.kind is OutcomeKind.DEFERRED:
         changes = _waiting(task, asked, now)
+    elif outcome.kind is OutcomeKind.LIMITED:
+        kept = None if outcome.begun else limits.unstarted(task)
+        changes = _waiting(task.having(unstarted=kept), asked, now)
     elif outcome.kind is OutcomeKind.DONE:
         changes = _finished(task, outcome, now)
     else:
         changes = _failed(task, outcome, now)
-    return replace(calls.over(snap, changes, now), release_lease=True)
+    if outcome.begun:  # else nothing happened to any call
+        changes = calls.over(snap, changes, now)
+    return replace(changes, release_lease=True, spent=outcome.usage.cost_usd)
 
 
 def lost(snap: Snapshot, now: datetime) -> Changes:
@@ -235,7 +241,8 @@ def follow_up(snap: Snapshot, text: str, by: Actor, now: datetime) -> Changes:
     note = notes.of_task(Event.FOLLOW_UP, task, now, actor=by, words=text)
     if task.ended:
         # Words from before it ended are still to be heard, and first.
-        task = _continued(task, _joined((*task.follow_ups, said)), now).having(follow_ups=())
+        words = _joined((*limits.unheard(task), *task.follow_ups, said))
+        task = _continued(task, words, now).having(follow_ups=())
         return Changes(task=task, messages=(message,), notes=(note,), enqueue=True, answer="started")
     task = _touched(task, now).having(follow_ups=(*task.follow_ups, said))
     return Changes(task=task, messages=(message,), notes=(note,), answer="queued")
@@ -326,6 +333,7 @@ def _continued(task: Task, prompt: str | None, now: datetime) -> Task:
         retry_at=None,
         failure=None,
         result=None,
+        unstarted=None,
     )
     return result
 
@@ -346,7 +354,7 @@ def _used(usage: Usage, outcome: Outcome) -> Usage:
     result: Usage = usage.having(
         cost_usd=usage.cost_usd + turn.cost_usd,
         model_calls=usage.model_calls + turn.model_calls,
-        turns=usage.turns + 1,
+        turns=usage.turns + (1 if outcome.begun else 0),
         active_ms=usage.active_ms + turn.active_ms,
         waiting_ms=usage.waiting_ms + turn.waiting_ms,
     )
@@ -359,9 +367,27 @@ def _settled(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
     batch = [new.get(i.id, i) for i in snap.batch]
     if snap.task.state is not TaskState.WAITING or any(i.open for i in batch):
         return replace(changes, task=_touched(snap.task, now))
+    limit = next((i for i in batch if i.kind is Kind.LIMIT), None)
+    if limit is not None:
+        return _limit_settled(snap, limit, changes, now)
     again = [i for i in batch if i.hold is Hold.AGAIN]
-    prompt = "\n\n".join(briefs.asked_again(i) for i in again) if again else None
+    unheard = (f.text for f in limits.unheard(snap.task))
+    prompt = "\n\n".join((*unheard, *map(briefs.asked_again, again))) if again else None
     return replace(changes, task=_continued(snap.task, prompt, now), enqueue=True)
+
+
+def _limit_settled(snap: Snapshot, limit: Inquiry, changes: Changes, now: datetime) -> Changes:
+    """`changes`, and what becomes of the task: it goes on to the new total, or it has ended."""
+    task = snap.task
+    if limit.run_allowed:
+        kept = task.unstarted or Unstarted(prompt=briefs.go_on(limit))
+        allowed = task.having(allowance=limits.raised(task, limit), batch=kept.batch)
+        return replace(changes, task=_continued(allowed, kept.prompt, now), enqueue=True)
+    by = limit.decision.by if limit.decision else None
+    ended = task.having(failure=limits.not_raised(limit), stop_requested_by=by)
+    stopped = _stopped(Snapshot(ended), (), by, now)
+    ends = replace(changes, task=stopped.task, notes=(*changes.notes, *stopped.notes))
+    return calls.over(snap, ends, now)
 
 
 def _waiting(task: Task, asked: tuple[Inquiry, ...], now: datetime) -> Changes:

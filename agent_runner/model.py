@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
 from agent_runner.conditions import Condition as Condition
 from agent_runner.conditions import ConditionKind as ConditionKind
@@ -18,16 +18,13 @@ from agent_runner.conditions import before as before
 from agent_runner.conditions import with_text as with_text
 from agent_runner.digest import SHORT
 from agent_runner.durations import Duration
-
-
-class Value(BaseModel):
-    """Base of all stored values: immutable, and an unknown field is an error, not a surprise."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def having(self, **changes: Any) -> Any:
-        """A validated copy with these fields changed."""
-        return type(self).model_validate({**dict(self), **changes})
+from agent_runner.limit_values import LIMIT_TOOL as LIMIT_TOOL
+from agent_runner.limit_values import MOST_STEPS as MOST_STEPS
+from agent_runner.limit_values import Allowance as Allowance
+from agent_runner.limit_values import Limit as Limit
+from agent_runner.limit_values import Reached as Reached
+from agent_runner.limit_values import Unstarted as Unstarted
+from agent_runner.value import Value as Value
 
 
 class Actor(Value):
@@ -109,11 +106,12 @@ class Hold(StrEnum):
 
 
 class Kind(StrEnum):
-    """`approval` of a tool call, `question` (AskUserQuestion), `plan` (ExitPlanMode)."""
+    """`approval` of a tool call, `question` (AskUserQuestion), `plan` (ExitPlanMode), `limit` (go on?)."""
 
     APPROVAL = "approval"
     QUESTION = "question"
     PLAN = "plan"
+    LIMIT = "limit"
 
 
 class Verdict(StrEnum):
@@ -207,6 +205,8 @@ class Task(Value):
     result: str | None = None
     failure: Failure | None = None
     usage: Usage = Usage()
+    allowance: Allowance = Allowance()
+    unstarted: Unstarted | None = None
 
     @property
     def ended(self) -> bool:
@@ -359,7 +359,8 @@ class Inquiry(Value):
     def awaited(self) -> bool:
         """Whether it is decided, and the model has yet to make the call (again) to learn it or to run it."""
         decided = self.state not in (InquiryState.PENDING, InquiryState.WITHDRAWN)
-        return decided and not self.settled and self.run.state is Execution.NONE
+        call = self.kind is not Kind.LIMIT
+        return call and decided and not self.settled and self.run.state is Execution.NONE
 
     @property
     def effective_input(self) -> dict[str, Any]:
@@ -467,17 +468,21 @@ class OutcomeKind(StrEnum):
 
     DONE = "done"
     DEFERRED = "deferred"
+    LIMITED = "limited"
     STOPPED = "stopped"
     FAILED = "failed"
 
 
 class Outcome(Value):
-    """What one turn came to. `failure` is set exactly when the kind is FAILED."""
+    """What one turn came to. `failure` is set exactly when the kind is FAILED, `limit` when LIMITED."""
 
     kind: OutcomeKind
     result: str = ""
     deferred: DeferredCall | None = None
     failure: Failure | None = None
+    limit: Reached | None = None
+    begun: bool = True
+    """For LIMITED: whether the turn did anything before the limit was reached."""
     retry: bool = False
     """For FAILED: whether running the same turn again can help (server away, model down)."""
     usage: TurnUsage = TurnUsage()

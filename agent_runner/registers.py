@@ -136,6 +136,11 @@ class Registers:
         self.client.eval(_RELEASE, 1, self.keys.part(task_id, "lease"), token)
 
     @answering
+    def spent(self, workspace: str, day: str) -> float:
+        """What a workspace's tasks cost on a day (see `limits.day_of`), in dollars."""
+        return float(self.client.get(self.keys.spent(workspace, day)) or 0)
+
+    @answering
     def lease(self, task_id: str) -> Lease | None:
         """The live lease of a task, if any."""
         raw = self.client.get(self.keys.part(task_id, "lease"))

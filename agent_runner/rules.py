@@ -10,6 +10,7 @@
 | `WebFetch(domain:example.com)`, `WebFetch(domain:*.example.com)` | a host; the hosts below it |
 | `mcp__github`, `mcp__github__*`, `mcp__github__get_*` | tools of an MCP server |
 | `Agent(reviewer)`, `Skill(deploy)` | a subagent's type, a skill's name |
+| `Limit` | the question whether a job goes on beyond a limit; only for routes |
 
 `Read` rules hold for Glob and Grep as well, `Edit` rules for Write and NotebookEdit. A path rule
 does not look into Bash (`cat secrets/key` is a Bash call): that is Claude Code's meaning too, and
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agent_runner.errors import FixConfiguration
+from agent_runner.model import LIMIT_TOOL
 
 BUILT_IN = frozenset(
     (
@@ -37,6 +39,8 @@ BUILT_IN = frozenset(
     )
 )
 """Tools of the bundled CLI 2.1.332: those it lists at start, and those it documents besides."""
+
+_KNOWN = BUILT_IN | {LIMIT_TOOL}
 
 _CHECKED_BY: Mapping[str, str] = {"Write": "Edit", "NotebookEdit": "Edit", "Glob": "Read", "Grep": "Read"}
 
@@ -69,9 +73,9 @@ def parse(text: str) -> Rule:
     tool, specifier = found.group(1), found.group(2)
     if tool.startswith("mcp__"):
         return _parse_mcp(text, tool, specifier)
-    if tool not in BUILT_IN:
-        near = difflib.get_close_matches(tool, BUILT_IN, n=1, cutoff=0.5)
-        same = [name for name in BUILT_IN if name.lower() == tool.lower()] or near
+    if tool not in _KNOWN:
+        near = difflib.get_close_matches(tool, _KNOWN, n=1, cutoff=0.5)
+        same = [name for name in _KNOWN if name.lower() == tool.lower()] or near
         hint = f"did you mean {same[0]}?" if same else f"tools are {', '.join(sorted(BUILT_IN))} and mcp__*"
         raise _mistake(text, f"can never match: there is no tool {tool}", hint)
     if specifier is None:

@@ -24,7 +24,7 @@ from redis.exceptions import RedisError, WatchError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
-from agent_runner import audit
+from agent_runner import audit, limits
 from agent_runner.aggregate import Changes as Changes
 from agent_runner.aggregate import Snapshot as Snapshot
 from agent_runner.errors import FixConfiguration, LostLease, NotFound, TryLater
@@ -212,6 +212,10 @@ class Store:
             pipe.delete(keys.part(task.id, "lease"), keys.part(task.id, "progress"))
         pipe.zadd(keys.dirty, {task.id: task.updated_at.timestamp()})
         pipe.xadd(keys.changes, {"task": task.id, "what": "task"}, maxlen=CHANGES_KEPT, approximate=True)
+        if changes.spent > 0:
+            day = keys.spent(task.workspace, limits.day_of(task.updated_at))
+            pipe.incrbyfloat(day, changes.spent)
+            pipe.expire(day, limits.SPENT_KEPT)
         if changes.enqueue:
             self._enqueue(pipe, task)
         return task

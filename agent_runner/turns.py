@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agent_runner import bash_reader, engine, grants, lifecycle, policy
+from agent_runner import bash_reader, engine, grants, lifecycle, limits, policy
 from agent_runner.config import Config
 from agent_runner.digest import digest
 from agent_runner.engine_setup import BUNDLED_CLI, TurnSpec
@@ -21,6 +21,7 @@ from agent_runner.gate import PLAN_TOOL, QUESTION_TOOL, Gate
 from agent_runner.leases import my_lease
 from agent_runner.ledger import StoreLedger
 from agent_runner.model import (
+    LIMIT_TOOL,
     PLAN_EDITS,
     DeferredCall,
     Failure,
@@ -119,11 +120,14 @@ class TurnRunner:
                 hint="Add it to countersign.toml on the runner, then retry.",
             )
             return Outcome(kind=OutcomeKind.FAILED, failure=failure, retry=True), None
+        bounds = await asyncio.to_thread(self._bounds, task)
+        if (full := limits.exhausted(bounds)) is not None:
+            return Outcome(kind=OutcomeKind.LIMITED, limit=full.reached(), begun=False), None
         warming = asyncio.create_task(asyncio.to_thread(bash_reader.warm))  # beside the CLI's own start
         gate = Gate(self._judge(task), self._ledger(task, lease, watch), plans=self.runtime.scratch)
         async with RedisTranscripts.connect(self.runtime.redis_url) as transcripts:
             outcome = await engine.run_turn(
-                self._spec(snap), gate, transcripts, on_seen=watch.seen, should_stop=watch.should_stop
+                self._spec(snap, bounds), gate, transcripts, on_seen=watch.seen, should_stop=watch.should_stop
             )
         await warming
         return outcome, gate
@@ -174,9 +178,15 @@ class TurnRunner:
         watch.ledger = ledger
         return ledger
 
-    def _spec(self, snap: Snapshot) -> TurnSpec:
+    def _bounds(self, task: Task) -> tuple[limits.Bound, ...]:
+        """The limits that hold for this turn: no more than what is left now, whoever works beside it."""
+        now = self.clock()
+        spent = self.registers.spent(task.workspace, limits.day_of(now))
+        return limits.bounds(self.runtime.config, task, spent_today=spent, now=now)
+
+    def _spec(self, snap: Snapshot, bounds: tuple[limits.Bound, ...]) -> TurnSpec:
         task, config = snap.task, self.runtime.config
-        asked = [i.tool_use_id for i in snap.inquiries if i.hold is Hold.DEFERRED]
+        asked = [i.tool_use_id for i in snap.inquiries if i.tool_use_id and i.hold is Hold.DEFERRED]
         return TurnSpec(
             cwd=task.cwd,
             session_id=task.session_id,
@@ -188,7 +198,7 @@ class TurnRunner:
             model=task.options.model,
             environment={**self.runtime.environment, **self.runtime.model_environment},
             mcp_servers=config.workspaces[task.workspace].mcp,
-            max_model_turns=config.limits.max_model_turns,
+            bounds=bounds,
             connect_seconds=config.limits.connect_seconds,
             live_seconds=config.limits.live_minutes * 60,
             idle_seconds=config.limits.idle_minutes * 60,
@@ -203,6 +213,9 @@ class TurnRunner:
         self, snap: Snapshot, outcome: Outcome, gate: Gate | None, words: str
     ) -> tuple[Inquiry, ...]:
         """Those a turn ends with: the call at which it stopped, and the others of the same model turn."""
+        if outcome.limit is not None:
+            rule = limits.rule(outcome.limit, snap.task.workspace)
+            return (self._inquiry(snap, limits.call(outcome.limit), rule, words, Hold.DEFERRED),)
         if outcome.deferred is None or gate is None or gate.deferral is None:
             return ()
         first = self._inquiry(snap, outcome.deferred, gate.deferral.rule, words, Hold.DEFERRED)
@@ -334,7 +347,7 @@ class _Watch:
         await asyncio.to_thread(self.runner.registers.show_progress, self.task.id, progress)
 
 
-_KINDS = {QUESTION_TOOL: Kind.QUESTION, PLAN_TOOL: Kind.PLAN}
+_KINDS = {QUESTION_TOOL: Kind.QUESTION, PLAN_TOOL: Kind.PLAN, LIMIT_TOOL: Kind.LIMIT}
 
 
 def _call(task: Task, name: str, tool_input: Mapping[str, Any], agent_id: str | None) -> policy.Call:

@@ -13,7 +13,7 @@ from agent_runner.errors import FixInput, ShowAgain
 from agent_runner.model import Actor, Decision, Inquiry, Kind, Scope, Verdict
 from bot import limiting
 from bot.commands import Chose
-from cards import choices
+from cards import choices, limits
 from cards.model import Verb
 
 
@@ -52,6 +52,8 @@ class Checks:
         if acting_for and command.scope in _RULED:
             raise FixInput("Whoever stands in for somebody approves this call only.", hint="Leave out scope.")
         command = command.having(limits=limiting.asked(inquiry, command, zone=self.zone, now=now))
+        if limits.is_limit(inquiry) and command.verdict is Verdict.CHANGE:
+            command = _with_amount(inquiry, command)
         check = _CHECKS[command.verdict]
         check(self, inquiry, command)
         self._check_limits(inquiry, command, now)
@@ -143,6 +145,8 @@ class Checks:
             if not command.conditions.strip() and not command.limits:
                 raise FixInput("What should change?", hint="Give an edited input, or conditions in words.")
             return
+        if limits.is_limit(inquiry):
+            return
         if not choices.is_call(inquiry):
             raise FixInput("This is changed in words.", hint="Send conditions instead of an input.")
         self._check_edited(inquiry, command.input, command)
@@ -222,3 +226,32 @@ def _call(inquiry: Inquiry, tool_input: dict[str, Any]) -> policy.Call:
     return policy.Call(
         tool_name=inquiry.tool_name, tool_input=tool_input, cwd=inquiry.cwd, workspace=inquiry.workspace
     )
+
+
+def _with_amount(inquiry: Inquiry, command: Chose) -> Chose:
+    """Going on with another amount: in the input's `more`, or as the only words."""
+    try:
+        if command.input is None:
+            amount, words = limits.amount_in(inquiry, command.conditions), ""
+        else:
+            amount, words = limits.checked(inquiry, command.input.get("more")), command.conditions
+    except limits.BadAmount:
+        raise FixInput(
+            f"How much more? A number above 0, at most {limits.most(inquiry)}.",
+            hint='Send it as input {"more": 5}, or as conditions; or approve what is asked for.',
+        ) from None
+    whole = limits.with_amount(inquiry, amount)
+    others = {**whole, **(command.input or {}), "more": whole["more"]}
+    if others != whole:
+        raise FixInput("Only `more` can be changed here.", hint='Send input {"more": 5}.')
+    changed: Chose = command.having(input=whole, conditions=words)
+    return changed
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _json_type(value: object) -> str:
+    names = {str: "a text", bool: "a yes or no", dict: "an object", list: "a list", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_runner.model import REQUEST_APPROVAL, Inquiry, Kind
-from cards import choices, diffs, visible, wording
+from cards import choices, diffs, limits, visible, wording
 from cards.model import Code, Diff, Element, Fields, Item, Line, Ours, Prose, Theirs, Warn
 
 _SHORT = 80
@@ -69,6 +69,8 @@ def elements(inquiry: Inquiry, lang: str) -> tuple[Element, ...]:
     name = inquiry.tool_name
     if inquiry.kind is Kind.PLAN:
         return _plan(given, lang)
+    if inquiry.kind is Kind.LIMIT:
+        return limits.elements(inquiry, lang)
     if name == "Bash" and isinstance(given.get("command"), str):
         command = Theirs(raw=given.pop("command"))
         head = Code(label=wording.line(lang, "label.command"), text=command, language="bash")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from agent_runner.model import Hold, Inquiry, Kind, Progress, Task, Verdict, Vote
-from cards import call, calls, choices, diffs, outcomes, visible, wording
+from cards import call, calls, choices, diffs, limits, outcomes, visible, wording
 from cards.attach import Fitted, attached, fitted
 from cards.choices import Field, editable_fields, edited_input
 from cards.jobs import result_card, status_card
@@ -194,14 +194,21 @@ def button(verb: Verb, inquiry: Inquiry, lang: str) -> Button:
         inquiry_id=inquiry.id,
         style=_STYLES.get(verb, Style.PLAIN),
         inputs=inputs,
-        submit=wording.text(lang, f"submit.{verb}") if inputs else "",
+        submit=wording.text(lang, _submit(verb, inquiry)) if inputs else "",
     )
 
 
 def _label(verb: Verb, inquiry: Inquiry, lang: str) -> str:
     """What the button says; where it reaches further by a rule, all that it covers."""
+    if limits.is_limit(inquiry) and verb in (Verb.APPROVE, Verb.CHANGE):
+        return wording.text(lang, f"button.limit_{verb}")
     edits = verb is Verb.ALWAYS_RULE and inquiry.kind is Kind.PLAN
     return wording.text(lang, "button.plan_edits" if edits else f"button.{verb}", **_reach(inquiry, lang))
+
+
+def _submit(verb: Verb, inquiry: Inquiry) -> str:
+    limit = limits.is_limit(inquiry) and verb is Verb.CHANGE
+    return "submit.limit_change" if limit else f"submit.{verb}"
 
 
 def _reach(inquiry: Inquiry, lang: str) -> dict[str, str]:
@@ -215,9 +222,12 @@ def _reach(inquiry: Inquiry, lang: str) -> dict[str, str]:
 
 def _inputs(verb: Verb, inquiry: Inquiry, lang: str) -> tuple[Input, ...]:
     if verb is Verb.REJECT:
-        return (Input(name="reason", label=wording.line(lang, "input.reason"), required=True),)
+        why = "input.limit_reason" if limits.is_limit(inquiry) else "input.reason"
+        return (Input(name="reason", label=wording.line(lang, why), required=True),)
     if verb is not Verb.CHANGE:
         return ()
+    if limits.is_limit(inquiry):
+        return limits.inputs(inquiry, lang)
     fields = editable_fields(inquiry)
     words = Input(
         name="conditions",
@@ -276,6 +286,8 @@ def _ways_to_answer(inquiry: Inquiry, lang: str, position: tuple[int, int] | Non
 def _typed(inquiry: Inquiry, offered: Sequence[Verb], lang: str) -> str:
     if Verb.ANSWER in offered:
         return typed_answer(inquiry, lang)
+    if limits.is_limit(inquiry):
+        return wording.text(lang, "typed.limit")
     if inquiry.kind is Kind.PLAN and Verb.ALWAYS_RULE in offered:
         keys = ["typed.plan", "typed.plan_edits"]
     else:

@@ -123,7 +123,8 @@ def _texts(value: Any) -> list[str]:
 
 def says_more(inquiry: Inquiry, fields: Mapping[str, Sequence[str]]) -> bool:
     """Whether a form holds words or edits, which a plain approval would drop: ask back then."""
-    return replies.from_form(inquiry, Verb.CHANGE, fields) != replies.AskBack(code="what_change")
+    said = replies.from_form(inquiry, Verb.CHANGE, fields)
+    return not (isinstance(said, replies.AskBack) and said.code in ("what_change", "what_amount"))
 
 
 def form_names(card: Card) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
-from agent_runner.model import Hold, Inquiry, Progress, Task, TaskState
+from agent_runner.model import Hold, Inquiry, Limit, Progress, Task, TaskState
 from cards import wording
 from cards.model import (
     Actions,
@@ -28,6 +28,8 @@ from cards.people import Names, approvers
 
 _NO_RETRY = ("outcome_unknown", "transcript_missing")
 """Failures that running the same turn again cannot heal, or must not."""
+_LIMITS = tuple(f"limit_{limit}" for limit in Limit)
+"""Why a job ended that people did not let go on beyond a limit: it did not fail."""
 _COLOURS = {TaskState.RUNNING: CardState.WORKING}
 
 
@@ -143,6 +145,8 @@ def _result(task: Task, lang: str) -> Element:
 def _failure(task: Task, lang: str) -> list[Element]:
     """Our sentence for the failure, then what was reported, small; the hint only if we have none."""
     failure = task.failure
+    if failure is not None and task.state is TaskState.STOPPED and failure.code in _LIMITS:
+        return [Paragraph(text=wording.line(lang, f"error.{failure.code}"))]
     if failure is None or task.state not in (TaskState.FAILED, TaskState.STUCK):
         return []
     known = wording.has(f"error.{failure.code}")

@@ -19,7 +19,7 @@ from agent_runner.model import (
     Run,
     Scope,
 )
-from cards import conditions, diffs, wording
+from cards import conditions, diffs, limits, wording
 from cards.choices import is_call
 from cards.model import Card, CardState, Code, Element, Fields, Item, Line, Ours, Outcome, Quote, Theirs
 from cards.people import acting
@@ -108,11 +108,12 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
         time=reader.time(decision.at),
         rule=Theirs(raw=decision.rule, code=True),
         workspace=Theirs(raw=inquiry.workspace),
+        more=limits.allowed(inquiry, lang) if limits.is_limit(inquiry) else "",
         until=reader.time(decision.until) if decision.until else wording.as_line("?"),
     )
     if decision.limits:
-        limits = conditions.line(lang, decision.limits, reader.zone)
-        decided = wording.line(lang, "outcome.limited", decided=decided, limits=limits)
+        only = conditions.line(lang, decision.limits, reader.zone)
+        decided = wording.line(lang, "outcome.limited", decided=decided, limits=only)
     return wording.joined([decided, *_run(inquiry, reader)])
 
 
@@ -125,8 +126,10 @@ def _short(words: str) -> str:
 def _key(inquiry: Inquiry, decision: Decision) -> str:
     if decision.break_glass:
         return "break_glass"
-    if inquiry.state is InquiryState.REJECTED and inquiry.kind is Kind.PLAN:
+    if inquiry.state is InquiryState.REJECTED and inquiry.kind in (Kind.PLAN, Kind.LIMIT):
         return "plan_rejected"
+    if limits.is_limit(inquiry):
+        return "limit_more"
     if inquiry.state is InquiryState.APPROVED and decision.scope is not Scope.ONCE:
         if inquiry.kind is Kind.PLAN:
             return "plan_edits"
@@ -174,7 +177,7 @@ def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
 
 def _words(inquiry: Inquiry, decision: Decision, lang: str) -> Iterator[Element]:
     """The person's own words, edits and answers."""
-    if decision.input is not None:
+    if decision.input is not None and not limits.is_limit(inquiry):
         yield from diffs.of_inputs(lang, inquiry.tool_input, decision.input)
     if decision.conditions:
         yield Quote(label=wording.line(lang, "label.words"), text=Theirs(raw=decision.conditions))

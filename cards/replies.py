@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agent_runner.model import REQUEST_APPROVAL, Inquiry, Kind, Scope, Value, Verdict
-from cards import choices, visible
+from cards import choices, limits, visible
 from cards.answers import Ask, Unsure, answers_from_form, answers_typed
 from cards.model import APPROVES, FURTHER, Verb
 from cards.spoken import Heard, command, hear, shadow, split_number, without_mentions
@@ -135,7 +135,39 @@ def _about(inquiry: Inquiry, rest: str, said: str) -> Reply:
         return _answered(inquiry, rest, said)
     if not rest.strip():
         return AskBack(code="unclear")
+    if limits.is_limit(inquiry):
+        return _about_limit(inquiry, rest, said)
     return _heard(inquiry, hear(rest, offered=len(choices.verbs(inquiry))), rest, said)
+
+
+def _about_limit(inquiry: Inquiry, rest: str, said: str) -> Reply:
+    """`2` takes an amount here, and a yes with a condition names none."""
+    if limits.says_go_on(rest):
+        return _decide(inquiry, Verb.APPROVE)
+    heard = hear(rest, offered=len(choices.verbs(inquiry)))
+    if heard.kind == "conditional" or (heard.kind == "change" and not heard.words.strip()):
+        return AskBack(code="what_amount", details=_most(inquiry))
+    if heard.kind == "change":
+        return _with_amount(inquiry, {}, heard.words)
+    return _heard(inquiry, heard, rest, said)
+
+
+def _with_amount(inquiry: Inquiry, fields: Mapping[str, Sequence[str]], words: str) -> Reply:
+    """Going on with another amount, which a form or the words name."""
+    try:
+        amount = limits.amount_of_form(inquiry, fields, words)
+    except limits.BadAmount:
+        return AskBack(code="bad_amount", details=_most(inquiry))
+    if amount is None:
+        return AskBack(code="what_amount", details=_most(inquiry))
+    if Verb.CHANGE not in choices.verbs(inquiry):
+        return AskBack(code="not_that_verb")
+    changed = limits.with_amount(inquiry, amount)
+    return Decide(inquiry_id=inquiry.id, verdict=Verdict.CHANGE, input=changed)
+
+
+def _most(inquiry: Inquiry) -> dict[str, str]:
+    return {"most": limits.most(inquiry)}
 
 
 def _heard(inquiry: Inquiry, heard: Heard, rest: str, said: str) -> Reply:
@@ -225,6 +257,8 @@ def from_form(inquiry: Inquiry, verb: str, fields: Mapping[str, Sequence[str]]) 
         case Verb.REJECT:
             reason = _words(fields, "reason")
             return _decide(inquiry, Verb.REJECT, reason) if reason else AskBack(code="why_reject")
+        case Verb.CHANGE if limits.is_limit(inquiry):
+            return _with_amount(inquiry, fields, _words(fields, "conditions"))
         case Verb.CHANGE:
             return _changed(inquiry, fields)
         case known:

@@ -355,6 +355,37 @@ WORDS: Mapping[str, str] = {
     ),
     "error.watchdog": "The agent did nothing for too long and was stopped. Try again.",
     "error.budget": "The task reached its limit of cost. Whoever runs this can raise it; then try again.",
+    # Limits
+    "title.limit": "Request #{number} · a limit is reached in {workspace}",
+    "summary.limit": "for {who} · nothing more runs before you decide",
+    "limit.usd": "This task has used {used} of {of}. Go on with {more} more?",
+    "limit.minutes": "This task has worked {used} of {of}. Go on for {more} more?",
+    "limit.model_turns": "This task has used {used} of {of} model calls. Go on with {more} more?",
+    "limit.day_usd": (
+        "The tasks in {workspace} have used {used} of {of} on {day} (UTC). "
+        "Go on with {more} more for this task?"
+    ),
+    "limit.more.usd": "How many dollars more (at most {most})",
+    "limit.more.minutes": "How many minutes more (at most {most})",
+    "limit.more.model_turns": "How many model calls more (at most {most})",
+    "limit.more.day_usd": "How many dollars more for this task today (at most {most})",
+    "button.limit_approve": "Go on",
+    "button.limit_change": "Another amount…",
+    "submit.limit_change": "Go on with this much",
+    "input.limit_reason": "Why not? The task then ends.",
+    "typed.limit": "1 go on   2 another amount: 2 <how much>   3 end it: 3 <why>",
+    "outcome.limit_more": "{who} let it go on at {time}: {more} more",
+    "ask_back.what_amount": (
+        "How much more? 1 goes on with what is asked for, 2 and a number (at most {most}) with that much."
+    ),
+    "ask_back.bad_amount": (
+        "That is no amount that can be allowed, so nothing was decided. Write 2 and a number above 0, "
+        "at most {most}."
+    ),
+    "error.limit_usd": "It had used up the dollars that it may cost, and was not given more.",
+    "error.limit_minutes": "It had used up the time that it may work, and was not given more.",
+    "error.limit_model_turns": "It had used up the model calls that it may make, and was not given more.",
+    "error.limit_day_usd": "The workspace's dollars for the day were used up, and it was not given more.",
     "error.too_many_model_turns": (
         "The agent used up its steps without coming to an end. Try again to let it go on."
     ),

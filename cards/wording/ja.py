@@ -361,6 +361,40 @@ WORDS: Mapping[str, str] = {
     ),
     "error.watchdog": "エージェントが長い間動かなかったため停止しました。再試行してください。",
     "error.budget": "費用の上限に達しました。管理者が上限を上げてから再試行してください。",
+    # 上限
+    "title.limit": "依頼 #{number} · {workspace} で上限に達しました",
+    "summary.limit": "依頼者 {who} · 決定されるまで何も実行されません",
+    "limit.usd": "このタスクは上限 {of}に対して {used}を使いました。さらに {more}分続けますか？",
+    "limit.minutes": "このタスクは上限 {of}に対して {used}作業しました。さらに {more}続けますか？",
+    "limit.model_turns": (
+        "このタスクは上限 {of} 回に対してモデルを {used} 回呼び出しました。さらに {more} 回続けますか？"
+    ),
+    "limit.day_usd": (
+        "{workspace} のタスクは {day}（UTC）に上限 {of}に対して {used}を使いました。"
+        "このタスクをさらに {more}分続けますか？"
+    ),
+    "limit.more.usd": "さらに何ドルまで（最大 {most}）",
+    "limit.more.minutes": "さらに何分まで（最大 {most}）",
+    "limit.more.model_turns": "モデル呼び出しをさらに何回まで（最大 {most}）",
+    "limit.more.day_usd": "このタスクに今日さらに何ドルまで（最大 {most}）",
+    "button.limit_approve": "続ける",
+    "button.limit_change": "別の量にする…",
+    "submit.limit_change": "この量で続ける",
+    "input.limit_reason": "続けない理由（タスクは終了します）",
+    "typed.limit": "1 続ける   2 別の量：2 <量>   3 終了：3 <理由>",
+    "outcome.limit_more": "{who} さんが {time} に続行を承認（追加 {more}）",
+    "ask_back.what_amount": (
+        "どれだけ追加しますか？1 で示された量、2 と数（最大 {most}）でその量で続けます。"
+    ),
+    "ask_back.bad_amount": (
+        "承認できる量ではないため、何も決定していません。2 と 0 より大きい数（最大 {most}）を送ってください。"
+    ),
+    "error.limit_usd": "このタスクに許された費用を使い切り、追加は認められませんでした。",
+    "error.limit_minutes": "このタスクに許された作業時間を使い切り、追加は認められませんでした。",
+    "error.limit_model_turns": "このタスクに許されたモデル呼び出しを使い切り、追加は認められませんでした。",
+    "error.limit_day_usd": (
+        "このワークスペースの当日の費用を使い切り、このタスクへの追加は認められませんでした。"
+    ),
     "error.too_many_model_turns": (
         "エージェントは終わらないままステップを使い切りました。再試行すると続けられます。"
     ),

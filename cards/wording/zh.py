@@ -322,6 +322,35 @@ WORDS: Mapping[str, str] = {
     ),
     "error.watchdog": "智能体太久没有动静，已被停止。请重试。",
     "error.budget": "任务达到了费用上限。管理员可以提高上限，然后重试。",
+    # 限额
+    "title.limit": "请求 #{number} · {workspace} 中的任务达到限额",
+    "summary.limit": "发起人 {who} · 您决定之前不会再运行",
+    "limit.usd": "任务已使用 {used}，限额为 {of}。再追加 {more}继续吗？",
+    "limit.minutes": "任务已工作 {used}，限额为 {of}。再追加 {more}继续吗？",
+    "limit.model_turns": "任务已调用模型 {used} 次，限额为 {of} 次。再追加 {more} 次继续吗？",
+    "limit.day_usd": (
+        "{workspace} 的任务在 {day}（UTC）已使用 {used}，限额为 {of}。再给本任务追加 {more}继续吗？"
+    ),
+    "limit.more.usd": "再给多少美元（最多 {most}）",
+    "limit.more.minutes": "再给多少分钟（最多 {most}）",
+    "limit.more.model_turns": "再给多少次模型调用（最多 {most}）",
+    "limit.more.day_usd": "今天再给本任务多少美元（最多 {most}）",
+    "button.limit_approve": "继续",
+    "button.limit_change": "改为其他数额…",
+    "submit.limit_change": "按此数额继续",
+    "input.limit_reason": "为什么不继续？任务将随之结束。",
+    "typed.limit": "1 继续   2 其他数额：2 <数额>   3 结束：3 <原因>",
+    "outcome.limit_more": "{who} 于 {time} 同意继续，追加 {more}",
+    "ask_back.what_amount": (
+        "再给多少？回复 1 按所请求的数额继续；回复 2 加一个数字（最多 {most}）按该数额继续。"
+    ),
+    "ask_back.bad_amount": (
+        "这不是可以批准的数额，所以什么也没有决定。请回复 2 加一个大于 0 的数字，最多 {most}。"
+    ),
+    "error.limit_usd": "任务允许花费的金额已用完，未获追加。",
+    "error.limit_minutes": "任务允许工作的时间已用完，未获追加。",
+    "error.limit_model_turns": "任务允许的模型调用次数已用完，未获追加。",
+    "error.limit_day_usd": "该工作区当天的金额已用完，本任务未获追加。",
     "error.too_many_model_turns": "智能体用完了步数还没有结束。重试可以让它继续。",
     # How things are written
     "label.colon": "：",

@@ -178,7 +178,7 @@ LIN = '[people.lin]\ngroups = ["oncall"]\n'
             "[workspaces.ops]\npath = '/x'\npol = 'x'",
             [
                 "c.toml:3: workspaces.ops.pol: there is no such key; did you mean pool? "
-                "allowed are path, pool, places, mcp"
+                "allowed are path, pool, places, mcp, max_usd_per_day"
             ],
         ),
         (
@@ -215,6 +215,39 @@ LIN = '[people.lin]\ngroups = ["oncall"]\n'
             ["c.toml:2: limits.turn_minutes: must be a whole number, without quotes"],
         ),
         ("[limits]\nturn_minutes = 0", ["c.toml:2: limits.turn_minutes: must be greater than or equal to 1"]),
+        (
+            "[limits]\nmax_task_usd = 0\nmax_task_minutes = 1.5\nmax_model_turns = '9'\nmax_task_eur = 1",
+            [
+                "c.toml:2: limits.max_task_usd: must be greater than 0",
+                "c.toml:3: limits.max_task_minutes: must be a whole number, without quotes",
+                "c.toml:4: limits.max_model_turns: must be a whole number, without quotes",
+                "c.toml:5: limits.max_task_eur: there is no such key; did you mean max_task_usd? allowed are "
+                "turn_minutes, idle_minutes, connect_seconds, max_model_turns, max_task_usd, "
+                "max_task_minutes, task_text_chars",
+            ],
+        ),
+        (
+            "[limits]\nmax_task_usd = inf\nmax_task_minutes = 0",
+            [
+                "c.toml:2: limits.max_task_usd: must be a number, without quotes",
+                "c.toml:3: limits.max_task_minutes: must be greater than or equal to 1",
+            ],
+        ),
+        (
+            "[workspaces.ops]\npath = '/x'\nmax_usd_per_day = -1",
+            ["c.toml:3: workspaces.ops.max_usd_per_day: must be greater than 0"],
+        ),
+        (
+            '[policy]\nallow = ["Limit"]\n[[policy.route]]\nmatch = ["Limit(usd)", "Limits"]',
+            [
+                'c.toml:2: policy.allow[0]: the rule "Limit" stands under [[policy.route]] only; '
+                "limits are set in [limits]",
+                'c.toml:4: policy.route[0].match[0]: the rule "Limit(usd)" can never match: '
+                "Limit takes nothing in parentheses; write Limit",
+                'c.toml:4: policy.route[0].match[1]: the rule "Limits" can never match: '
+                "there is no tool Limits; did you mean Limit?",
+            ],
+        ),
         ("[web]\nport = 70000", ["c.toml:2: web.port: must be less than or equal to 65535"]),
         (
             "[web]\npublic_url = 'ftp://x'",

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent_runner import calls, lifecycle, policy
+from agent_runner import briefs, calls, lifecycle, limits, policy
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event, Note, first_bad
 from agent_runner.errors import AlreadyDecided, CountersignError, Expired, NotFound, WrongState
@@ -22,10 +22,14 @@ from agent_runner.model import (
     Hold,
     Inquiry,
     InquiryState,
+    Kind,
+    Limit,
     Outcome,
     OutcomeKind,
+    Reached,
     TaskState,
     TurnUsage,
+    Unstarted,
     Verdict,
     Vote,
 )
@@ -37,6 +41,7 @@ from tests.fakes.values import (
     MEI,
     NOW,
     a_decision,
+    a_limit,
     a_plan,
     a_question,
     a_run,
@@ -56,6 +61,11 @@ FAILED = Outcome(kind=OutcomeKind.FAILED, failure=Failure(code="watchdog", messa
 SERVER = Failure(code="mcp_server_missing", message="Away.")
 MISSING = Outcome(kind=OutcomeKind.FAILED, failure=SERVER, usage=USED)
 STOPPED = Outcome(kind=OutcomeKind.STOPPED, usage=USED)
+REACHED = Reached(limit=Limit.USD, used=2.03, of=2, more=2)
+LIMITED = Outcome(kind=OutcomeKind.LIMITED, limit=REACHED, usage=USED)
+FULL = Outcome(kind=OutcomeKind.LIMITED, limit=REACHED, begun=False)
+MORE = a_decision("change", input={"limit": "usd", "used": 2.03, "of": 2, "more": 5})
+NO_MORE = a_decision("reject", reason="enough")
 LATER = FollowUp(text="and the cache pods", by=MEI, at=NOW)
 
 
@@ -113,13 +123,14 @@ EVENTS: dict[str, Callable[[Snapshot], Changes]] = {
     "stale": lambda s: lifecycle.start(s, turn=1, attempt=2, worker="w", now=at(60)),
     "done": lambda s: lifecycle.complete(s, DONE, (), at(60)),
     "deferred": lambda s: lifecycle.complete(s, DEFERRED, (an_inquiry(id="i_2"),), at(60)),
+    "limited": lambda s: lifecycle.complete(s, LIMITED, (a_limit(id="i_2"),), at(60)),
     "failed": lambda s: lifecycle.complete(s, FAILED, (), at(60)),
     "stopped": lambda s: lifecycle.complete(s, STOPPED, (), at(60)),
     "lost": lambda s: lifecycle.lost(s, at(60)),
     "stop": lambda s: lifecycle.stop(s, LIN, at(60)),
-    "follow_up": lambda s: lifecycle.follow_up(s, "go on", LIN, at(60)),
+    "words": lambda s: lifecycle.follow_up(s, "go on", LIN, at(60)),
     "retry": lambda s: lifecycle.retry(s, LIN, at(60)),
-    "ask_again": lambda s: lifecycle.ask_again(
+    "again": lambda s: lifecycle.ask_again(
         s, "i_0", new_id="i_9", number=19, terms={"expires_at": at(999)}, by=LIN, now=at(60)
     ),
     "decide": lambda s: lifecycle.decide(
@@ -130,14 +141,14 @@ EVENTS: dict[str, Callable[[Snapshot], Changes]] = {
 
 # `.`: nothing happens. `-`: `WrongState`. `!`: another refusal.
 WHEN = """
-          start   stale done   deferred failed stopped lost   stop    follow_up retry  ask_again decide expire
-queued    running .     -      -        -      -       .      stopped queued    -      -         !      .
-running   .       .     done   waiting  failed stopped queued running running   -      -         !      .
-waiting   .       .     -      -        -      -       .      stopped waiting   -      -         queued queued
-done      .       .     -      -        -      -       .      -       queued    -      waiting   !      .
-failed    .       .     -      -        -      -       .      -       queued    queued waiting   !      .
-stopped   .       .     -      -        -      -       .      -       queued    -      waiting   !      .
-stuck     .       .     -      -        -      -       .      stopped queued    queued -         !      .
+        start   stale done deferred limited failed stopped lost   stop    words   retry  again   decide expire
+queued  running .     -    -        -       -      -       .      stopped queued  -      -       !      .
+running .       .     done waiting  waiting failed stopped queued running running -      -       !      .
+waiting .       .     -    -        -       -      -       .      stopped waiting -      -       queued queued
+done    .       .     -    -        -       -      -       .      -       queued  -      waiting !      .
+failed  .       .     -    -        -       -      -       .      -       queued  queued waiting !      .
+stopped .       .     -    -        -       -      -       .      -       queued  -      waiting !      .
+stuck   .       .     -    -        -       -      -       .      stopped queued  queued -       !      .
 """
 
 
@@ -221,6 +232,157 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
             "release_lease": True,
         },
     ),
+    "limited": (
+        RUNNING,
+        EVENTS["limited"],
+        {
+            "task": {"state": "waiting", "batch": "t_1-1-1", "waiting_since": "2026-03-02T14:01:00Z"},
+            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
+            "inquiries": {"i_2": {"state": "pending"}},
+            "notes": ["inquiry_asked about i_2 by Mei"],
+            "release_lease": True,
+        },
+    ),
+    "limited before it began to resume": (
+        Snapshot(a_task(state="running", prompt=None, batch="t_1-0-1")),
+        lambda s: lifecycle.complete(s, FULL, (a_limit(id="i_2"),), at(60)),
+        {
+            "task": {
+                "state": "waiting",
+                "batch": "t_1-1-1",
+                "unstarted": {"prompt": None, "batch": "t_1-0-1"},
+                "waiting_since": "2026-03-02T14:01:00Z",
+            },
+            "inquiries": {"i_2": {"state": "pending"}},
+            "notes": ["inquiry_asked about i_2 by Mei"],
+            "release_lease": True,
+        },
+    ),
+    "limited while somebody stops": (
+        Snapshot(a_task(state="running", stop_requested_by=LIN)),
+        EVENTS["limited"],
+        {
+            "task": {"state": "stopped"},
+            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
+            "inquiries": {"i_2": {"state": "withdrawn"}},
+            "notes": ["withdrawn about i_2 by Lin", "task_ended"],
+            "release_lease": True,
+        },
+    ),
+    "limited with a call that may have run": (
+        Snapshot(a_task(state="running"), (STARTED,)),
+        EVENTS["limited"],
+        {
+            "task": {
+                "state": "stuck",
+                "failure": {
+                    "code": "outcome_unknown",
+                    "message": "The worker stopped while request #12 ran. "
+                    "It may or may not have taken effect.",
+                    "hint": "Check what happened. Retry goes on without running it again; Stop ends the job.",
+                },
+            },
+            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
+            "inquiries": {"i_1": {"run": STARTED.run.having(state="unknown").model_dump(mode="json")}},
+            "notes": ["outcome_unknown about i_1", "task_ended"],
+            "release_lease": True,
+        },
+    ),
+    "more allowed": (
+        waiting(a_limit()),
+        lambda s: lifecycle.decide(s, "i_1", a_decision(), votes=(), decided=True, now=at(60)),
+        {
+            "task": {
+                "state": "queued",
+                "turn": 2,
+                "prompt": briefs.go_on(a_limit(decision=a_decision())),
+                "batch": None,
+                "waiting_since": None,
+                "allowance": {"usd": 2.03, "minutes": 0.0, "model_turns": 0, "day": "", "day_usd": 0.0},
+            },
+            "used": {"waiting_ms": 60_000},
+            "inquiries": {"i_1": {"state": "approved", "decision": a_decision().model_dump(mode="json")}},
+            "notes": ["decided about i_1 by Lin"],
+            "enqueue": True,
+            "answer": "i_1",
+        },
+    ),
+    "more allowed before it began to resume": (
+        waiting(a_limit(), unstarted=Unstarted(prompt=None, batch="t_1-0-1")),
+        lambda s: lifecycle.decide(s, "i_1", MORE, votes=(), decided=True, now=at(60)),
+        {
+            "task": {
+                "state": "queued",
+                "turn": 2,
+                "batch": "t_1-0-1",
+                "unstarted": None,
+                "waiting_since": None,
+                "allowance": {"usd": 5.03, "minutes": 0.0, "model_turns": 0, "day": "", "day_usd": 0.0},
+            },
+            "used": {"waiting_ms": 60_000},
+            "inquiries": {"i_1": {"state": "changed", "decision": MORE.model_dump(mode="json")}},
+            "notes": ["decided about i_1 by Lin"],
+            "enqueue": True,
+            "answer": "i_1",
+        },
+    ),
+    "no more allowed": (
+        waiting(a_limit(), unstarted=Unstarted(prompt="and the cache pods")),
+        lambda s: lifecycle.decide(s, "i_1", NO_MORE, votes=(), decided=True, now=at(60)),
+        {
+            "task": {
+                "state": "stopped",
+                "waiting_since": None,
+                "stop_requested_by": LIN.model_dump(mode="json"),
+                "failure": {
+                    "code": "limit_usd",
+                    "message": "The limit was reached (limits.max_task_usd: 2.03 of 2); "
+                    "Lin did not allow more.",
+                    "hint": "Say in the thread what should be done: people are asked again "
+                    "before anything runs.",
+                },
+            },
+            "used": {"waiting_ms": 60_000},
+            "inquiries": {"i_1": {"state": "rejected", "decision": NO_MORE.model_dump(mode="json")}},
+            "notes": ["decided about i_1 by Lin: enough", "task_ended"],
+            "answer": "i_1",
+        },
+    ),
+    "nobody said whether more is allowed": (
+        waiting(a_limit()),
+        lambda s: lifecycle.expire(s, "i_1", at(9 * 3600)),
+        {
+            "task": {
+                "state": "stopped",
+                "waiting_since": None,
+                "failure": {
+                    "code": "limit_usd",
+                    "message": "The limit was reached (limits.max_task_usd: 2.03 of 2); nobody answered.",
+                    "hint": "Say in the thread what should be done: people are asked again "
+                    "before anything runs.",
+                },
+            },
+            "used": {"waiting_ms": 9 * 3600 * 1000},
+            "inquiries": {"i_1": {"state": "expired"}},
+            "notes": ["expired about i_1", "task_ended"],
+        },
+    ),
+    "words after a limit kept others from being heard": (
+        Snapshot(a_task(state="stopped", unstarted=Unstarted(prompt="and the cache pods"))),
+        EVENTS["words"],
+        {
+            "task": {
+                "state": "queued",
+                "turn": 2,
+                "prompt": "and the cache pods\n\ngo on",
+                "unstarted": None,
+            },
+            "messages": ["user: go on"],
+            "notes": ["follow_up by Lin: go on"],
+            "enqueue": True,
+            "answer": "started",
+        },
+    ),
     "done while somebody stops": (
         Snapshot(a_task(state="running", stop_requested_by=LIN, follow_ups=(LATER,))),
         EVENTS["done"],
@@ -299,7 +461,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
     ),
     "words while it waits for a tool server": (
         Snapshot(a_task(state="stuck", failure=SERVER, retry_at=at(90))),
-        EVENTS["follow_up"],
+        EVENTS["words"],
         {
             "task": {"state": "queued", "turn": 2, "prompt": "go on", "failure": None, "retry_at": None},
             "messages": ["user: go on"],
@@ -395,7 +557,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
     ),
     "words while it waits": (
         waiting(),
-        EVENTS["follow_up"],
+        EVENTS["words"],
         {
             "task": {
                 "follow_ups": [
@@ -416,7 +578,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
                 stop_requested_by=LIN,
             )
         ),
-        EVENTS["follow_up"],
+        EVENTS["words"],
         {
             "task": {
                 "state": "queued",
@@ -538,7 +700,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
             ),
             (an_inquiry(id="i_0", number=11, state="expired", votes=()),),
         ),
-        EVENTS["ask_again"],
+        EVENTS["again"],
         {
             "task": {
                 "state": "waiting",
@@ -635,7 +797,7 @@ def test_asked_again_shows_the_same_call_anew() -> None:
     """A fresh inquiry for the same call: nothing of the old one's votes, id or time is left."""
     vote = Vote(by=LIN, at=NOW, verdict=Verdict.APPROVE)
     old = an_inquiry(id="i_0", state="expired", votes=(vote,), revision=4)
-    fresh = EVENTS["ask_again"](Snapshot(a_task(state="done"), (old,))).answer
+    fresh = EVENTS["again"](Snapshot(a_task(state="done"), (old,))).answer
     assert fresh == an_inquiry(
         id="i_9",
         number=19,
@@ -738,7 +900,7 @@ def test_only_an_expired_request_can_be_asked_again_and_only_once() -> None:
         Snapshot(a_task(state="done"), (old, an_inquiry(state="rejected", replaces="i_0"))),
     ):
         with pytest.raises(WrongState):
-            EVENTS["ask_again"](snap)
+            EVENTS["again"](snap)
 
 
 def test_an_unknown_inquiry_is_not_found() -> None:
@@ -859,6 +1021,21 @@ class AnyOrder(RuleBasedStateMachine):
         if inquiry is not None and not inquiry.run_allowed:
             self.do(lambda s: calls.told(s, inquiry.id, "toolu_y", self.now))
 
+    @rule(begun=st.booleans())
+    def limited(self, begun: bool) -> None:
+        self.made += 1
+        asked = a_limit(
+            id=f"i_{self.made}_limit",
+            number=self.made * 10,
+            batch=f"b{self.made}",
+            asked_at=self.now,
+            expires_at=self.now + timedelta(hours=8),
+        )
+        outcome, turn = (LIMITED if begun else FULL), self.snap.task.turn
+        done = self.do(lambda s: lifecycle.complete(s, outcome, (asked,), self.now), ends_turn=True)
+        if done and self.snap.task.unstarted is not None:
+            del self.prompts[turn]  # nobody heard it
+
     @rule(
         which=ANY,
         by=PEOPLE,
@@ -869,7 +1046,9 @@ class AnyOrder(RuleBasedStateMachine):
         inquiry = self.pick(which)
         if inquiry is None:
             return
-        words = {"change": {"conditions": "c"}, "reject": {"reason": "r"}}.get(verdict, {"scope": scope})
+        words: Any = {"change": {"conditions": "c"}, "reject": {"reason": "r"}}.get(verdict, {"scope": scope})
+        if inquiry.kind is Kind.LIMIT and verdict is not Verdict.REJECT:
+            words = {"input": {**inquiry.tool_input, "more": 5}} if verdict is Verdict.CHANGE else {}
         decision = a_decision(verdict.value, by=by, at=self.now, **words)
         vote = Vote(by=by, at=self.now, verdict=verdict)
 
@@ -987,7 +1166,11 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def no_words_are_lost_or_doubled(self) -> None:
         heard = "".join(
-            [*(p or "" for p in self.prompts.values()), *(f.text for f in self.snap.task.follow_ups)]
+            [
+                *(p or "" for p in self.prompts.values()),
+                *(f.text for f in limits.unheard(self.snap.task)),
+                *(f.text for f in self.snap.task.follow_ups),
+            ]
         )
         assert [heard.count(text) for text in self.said] == [1] * len(self.said)
 

@@ -95,7 +95,7 @@ def test_a_turn_whose_worker_died_is_taken_up_by_another(desk_with: NewDesk) -> 
 
 def spec_of(desk: Desk, task_id: str, **changes: Any) -> Any:
     """The turn of a task as the runner would start it, with other limits."""
-    return replace(runner(desk)._spec(desk.snap(task_id)), **changes)
+    return replace(runner(desk)._spec(desk.snap(task_id), ()), **changes)
 
 
 def run(desk: Desk, spec: Any, *, task_id: str = "", lease: str = "") -> Outcome:

@@ -123,6 +123,15 @@ LIMITS = tuple(
     )
 )
 
+
+def limit(name: str, used: float, of: float, more: float, **changes: Any) -> Inquiry:
+    """A limit that was reached."""
+    day = {"day": "2026-11-30"} if name == "day_usd" else {}
+    given = {"limit": name, "used": used, "of": of, "more": more, **day}
+    rule = {"usd": "limits.max_task_usd", "day_usd": "workspaces.ops.max_usd_per_day"}.get(name, "limits.max")
+    return inquiry("Limit", given, **{"kind": Kind.LIMIT, "rule": rule, "tool_use_id": "", **changes})
+
+
 REQUESTS: Mapping[str, Inquiry] = {
     "pending_bash": inquiry(agent_words="I will restart the deployment,\nthen watch it for 2 minutes."),
     "pending_offer": inquiry(
@@ -214,6 +223,25 @@ REQUESTS: Mapping[str, Inquiry] = {
         requester_may_decide=False,
         votes=(Vote(by=KAI, at=DECIDED, verdict=Verdict.APPROVE),),
     ),
+    "pending_limit_usd": limit("usd", 2.03, 2, 2, agent_words="Two of five files are done."),
+    "pending_limit_minutes": limit("minutes", 62.5, 60, 60),
+    "pending_limit_model_turns": limit("model_turns", 200, 200, 200),
+    "pending_limit_day": limit("day_usd", 10.4, 10, 10, approvers=("group:leads",)),
+    "approved_limit": limit(
+        "model_turns", 200, 200, 200, state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE)
+    ),
+    "changed_limit": limit(
+        "usd",
+        2.03,
+        2,
+        2,
+        state=InquiryState.CHANGED,
+        decision=decided(Verdict.CHANGE, input={"limit": "usd", "used": 2.03, "of": 2, "more": 0.5}),
+    ),
+    "rejected_limit": limit(
+        "usd", 2.03, 2, 2, state=InquiryState.REJECTED, decision=decided(Verdict.REJECT, reason="enough")
+    ),
+    "expired_limit": limit("minutes", 62.5, 60, 60, state=InquiryState.EXPIRED, expires_at=DECIDED),
     "approved_starting": inquiry(state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE)),
     "approved_to_come": inquiry(
         state=InquiryState.APPROVED, decision=decided(Verdict.APPROVE), hold=Hold.SIBLING
@@ -454,5 +482,12 @@ CARDS: Mapping[str, Callable[[str], Card]] = {
         "held-1", "restart the pods\nand tell me", by=MEI, at=ASKED, lang=lang, zone=ZONE, now=NOW
     ),
     "result_stopped": result(task(TaskState.STOPPED, stop_requested_by=KAI)),
+    "result_limit_refused": result(
+        task(
+            TaskState.STOPPED,
+            stop_requested_by=LIN,
+            failure=Failure(code="limit_usd", message="The limit was reached; lin did not allow more."),
+        )
+    ),
 }
 """Every card there is, by name: language -> card."""

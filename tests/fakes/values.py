@@ -10,6 +10,7 @@ from agent_runner import audit
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.digest import digest
 from agent_runner.model import (
+    LIMIT_TOOL,
     Actor,
     Decision,
     Execution,
@@ -106,6 +107,13 @@ def a_plan(**changes: Any) -> Inquiry:
     """A pending ExitPlanMode."""
     plan = {"plan": "1. look\n2. restart"}
     return an_inquiry(**{"kind": Kind.PLAN, "tool_name": "ExitPlanMode", "tool_input": plan, **changes})
+
+
+def a_limit(**changes: Any) -> Inquiry:
+    """A pending request to go on beyond two dollars."""
+    given = {"limit": "usd", "used": 2.03, "of": 2, "more": 2}
+    fields = {"kind": Kind.LIMIT, "tool_name": LIMIT_TOOL, "tool_input": given, "tool_use_id": ""}
+    return an_inquiry(**{**fields, "rule": "limits.max_task_usd", **changes})
 
 
 def a_decision(verdict: str = "approve", **changes: Any) -> Decision:
