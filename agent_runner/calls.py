@@ -14,8 +14,8 @@ from agent_runner import notes
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event
 from agent_runner.errors import WrongState
-from agent_runner.model import Hold, Inquiry, InquiryState, TaskState
-from agent_runner.state import INQUIRY, InquiryEvent, move
+from agent_runner.model import Execution, Hold, Inquiry, InquiryState, Run, TaskState
+from agent_runner.state import EXECUTION, INQUIRY, ExecutionEvent, InquiryEvent, move
 
 MOST_REFUSALS = 3
 """How often people may refuse one call of a task before the model is told to stop instead of asking."""
@@ -64,6 +64,33 @@ def ask(snap: Snapshot, inquiry: Inquiry, now: datetime) -> Changes:
     words = inquiry.agent_words
     note = notes.of_inquiry(Event.INQUIRY_ASKED, inquiry, now, inquiry.asked_by, words, rule=inquiry.rule)
     return Changes(task=snap.task.having(updated_at=now), inquiries=(inquiry,), notes=(note,), answer=inquiry)
+
+
+def dispatch(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -> Changes:
+    """Marks an approved call as started, before it may run: once, and only from here."""
+    inquiry = snap.inquiry(inquiry_id)
+    if not inquiry.run_allowed:
+        raise WrongState(f"Request #{inquiry.number} is {inquiry.state}: it may not run.")
+    if snap.task.state is not TaskState.RUNNING or snap.task.stop_requested_by:
+        raise WrongState(f"Request #{inquiry.number} may not run any more: the job is being stopped.")
+    run = Run(state=move(EXECUTION, inquiry.run.state, ExecutionEvent.START), started_at=now)
+    running = inquiry.having(run=run, tool_use_id=tool_use_id)
+    counted = granting.first_use(snap, inquiry)
+    note = notes.of_inquiry(Event.DISPATCHED, running, now, None, "")
+    task = snap.task.having(updated_at=now)
+    return Changes(task=task, inquiries=(running,), notes=(note,), grants=counted, answer=running)
+
+
+def finished(snap: Snapshot, inquiry_id: str, *, failed: bool, output: str, now: datetime) -> Changes:
+    """Records that a started call ended, and how."""
+    inquiry = snap.inquiry(inquiry_id)
+    if inquiry.run.state is not Execution.STARTED:
+        return Changes()
+    state = move(EXECUTION, inquiry.run.state, ExecutionEvent.FINISH)
+    run = inquiry.run.having(state=state, finished_at=now, failed=failed, output=output)
+    ran = inquiry.having(run=run)
+    note = notes.of_inquiry(Event.FINISHED, ran, now, None, "", failed=failed, output=output)
+    return Changes(task=snap.task.having(updated_at=now), inquiries=(ran,), notes=(note,))
 
 
 def told(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -> Changes:

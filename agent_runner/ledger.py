@@ -113,7 +113,7 @@ class StoreLedger:
     async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
         """Puts `started` on record, before the call may run; raises if it was there."""
         now = self._clock()
-        await self._transact(lambda snap: lifecycle.dispatch(snap, inquiry.id, tool_use_id, now))
+        await self._transact(lambda snap: calls.dispatch(snap, inquiry.id, tool_use_id, now))
 
     async def use_grant(self, grant: Grant, call: DeferredCall) -> None:
         """Puts the use of a grant on record, before the call may run."""
@@ -139,7 +139,7 @@ class StoreLedger:
         def modify(snap: Snapshot) -> Changes:
             for inquiry in snap.inquiries:
                 if inquiry.tool_use_id == tool_use_id:
-                    return lifecycle.finished(snap, inquiry.id, failed=failed, output=output, now=now)
+                    return calls.finished(snap, inquiry.id, failed=failed, output=output, now=now)
             return Changes()
 
         await self._transact(modify)

@@ -29,7 +29,6 @@ from agent_runner.model import (
     Outcome,
     OutcomeKind,
     Role,
-    Run,
     Task,
     TaskState,
     Unstarted,
@@ -260,33 +259,6 @@ def retry(snap: Snapshot, by: Actor | None, now: datetime) -> Changes:
         raise WrongState(f"cannot retry while {task.state}", state=str(task.state))
     note = notes.of_task(Event.RETRIED, task, now, actor=by, details={"turn": task.turn})
     return Changes(task=_again(task, now), notes=(note,), enqueue=True, answer="started")
-
-
-def dispatch(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -> Changes:
-    """Marks an approved call as started, before it may run: once, and only from here."""
-    inquiry = snap.inquiry(inquiry_id)
-    if not inquiry.run_allowed:
-        raise WrongState(f"Request #{inquiry.number} is {inquiry.state}: it may not run.")
-    if snap.task.state is not TaskState.RUNNING or snap.task.stop_requested_by:
-        raise WrongState(f"Request #{inquiry.number} may not run any more: the job is being stopped.")
-    run = Run(state=move(EXECUTION, inquiry.run.state, ExecutionEvent.START), started_at=now)
-    running = inquiry.having(run=run, tool_use_id=tool_use_id)
-    counted = granting.first_use(snap, inquiry)
-    note = notes.of_inquiry(Event.DISPATCHED, running, now, None, "")
-    task = _touched(snap.task, now)
-    return Changes(task=task, inquiries=(running,), notes=(note,), grants=counted, answer=running)
-
-
-def finished(snap: Snapshot, inquiry_id: str, *, failed: bool, output: str, now: datetime) -> Changes:
-    """Records that a started call ended, and how."""
-    inquiry = snap.inquiry(inquiry_id)
-    if inquiry.run.state is not Execution.STARTED:
-        return Changes()
-    state = move(EXECUTION, inquiry.run.state, ExecutionEvent.FINISH)
-    run = inquiry.run.having(state=state, finished_at=now, failed=failed, output=output)
-    ran = inquiry.having(run=run)
-    note = notes.of_inquiry(Event.FINISHED, ran, now, None, "", failed=failed, output=output)
-    return Changes(task=_touched(snap.task, now), inquiries=(ran,), notes=(note,))
 
 
 def remark(snap: Snapshot, note: Note) -> Changes:

@@ -139,7 +139,7 @@ LONG: dict[str, tuple[int, str]] = {
     "agent_runner/engine.py": (MOST_LINES, "one turn, every workaround next to the fact that it answers"),
     "agent_runner/store.py": (MOST_LINES, "keys, codec and transaction change together"),
     "agent_runner/lifecycle.py": (MOST_LINES, "one function for each event, and what they share"),
-    "agent_runner/model.py": (MOST_LINES, "values only, no logic to split off"),
+    "agent_runner/model.py": (500, "values only, no logic to split off"),
     "agent_runner/registers.py": (MOST_LINES, "one short method for each fact, all of one kind"),
     "agent_runner/turns.py": (MOST_LINES, "claim, run and commit of one turn, with its watch"),
     "agent_runner/transcripts.py": (MOST_LINES, "one implementation of the SDK's SessionStore"),

@@ -222,7 +222,7 @@ LIN = '[people.lin]\ngroups = ["oncall"]\n'
                 "c.toml:3: limits.max_task_minutes: must be a whole number, without quotes",
                 "c.toml:4: limits.max_model_turns: must be a whole number, without quotes",
                 "c.toml:5: limits.max_task_eur: there is no such key; did you mean max_task_usd? allowed are "
-                "turn_minutes, idle_minutes, connect_seconds, max_model_turns, max_task_usd, "
+                "turn_minutes, idle_minutes, live_minutes, connect_seconds, max_model_turns, max_task_usd, "
                 "max_task_minutes, task_text_chars",
             ],
         ),

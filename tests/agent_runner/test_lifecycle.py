@@ -717,7 +717,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
     ),
     "dispatched": (
         Snapshot(a_task(state="running"), (an_inquiry(state="approved", decision=a_decision()),)),
-        lambda s: lifecycle.dispatch(s, "i_1", "toolu_7", at(60)),
+        lambda s: calls.dispatch(s, "i_1", "toolu_7", at(60)),
         {
             "task": {},
             "inquiries": {
@@ -736,7 +736,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
     ),
     "finished": (
         Snapshot(a_task(state="running"), (STARTED,)),
-        lambda s: lifecycle.finished(s, "i_1", failed=True, output="exit 1", now=at(90)),
+        lambda s: calls.finished(s, "i_1", failed=True, output="exit 1", now=at(90)),
         {
             "task": {},
             "inquiries": {
@@ -889,7 +889,7 @@ def test_time_does_not_end_an_inquiry_early() -> None:
 def test_what_may_not_be_started(task: dict[str, Any], inquiry: Inquiry) -> None:
     """Only an approved call that never started, in a running turn nobody stops, may start."""
     with pytest.raises(WrongState):
-        lifecycle.dispatch(Snapshot(a_task(**{"state": "running", **task}), (inquiry,)), "i_1", "x", at(60))
+        calls.dispatch(Snapshot(a_task(**{"state": "running", **task}), (inquiry,)), "i_1", "x", at(60))
 
 
 def test_only_an_expired_request_can_be_asked_again_and_only_once() -> None:
@@ -1101,13 +1101,13 @@ class AnyOrder(RuleBasedStateMachine):
     def dispatch(self, which: int) -> None:
         inquiry = self.pick(which)
         if inquiry is not None:
-            self.do(lambda s: lifecycle.dispatch(s, inquiry.id, inquiry.tool_use_id or "toolu_x", self.now))
+            self.do(lambda s: calls.dispatch(s, inquiry.id, inquiry.tool_use_id or "toolu_x", self.now))
 
     @rule(which=ANY, failed=st.booleans())
     def finish(self, which: int, failed: bool) -> None:
         inquiry = self.pick(which)
         if inquiry is not None:
-            self.do(lambda s: lifecycle.finished(s, inquiry.id, failed=failed, output="o", now=self.now))
+            self.do(lambda s: calls.finished(s, inquiry.id, failed=failed, output="o", now=self.now))
 
     def pick(self, which: int) -> Inquiry | None:
         """One of the inquiries, open or long settled."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from redis import Redis
 from redis.client import Pipeline
 
-from agent_runner import granting, lifecycle
+from agent_runner import calls, granting, lifecycle
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Entry, Event, Note, first_bad
 from agent_runner.errors import (
@@ -545,7 +545,7 @@ STEPS: dict[str, Callable[[Snapshot, int], Changes]] = {
     "approve": lambda s, n: lifecycle.decide(
         s, s.inquiries[n % len(s.inquiries)].id, a_decision(), votes=(), decided=True, now=at(n)
     ),
-    "dispatch": lambda s, n: lifecycle.dispatch(s, s.inquiries[n % len(s.inquiries)].id, f"d{n}", at(n)),
+    "dispatch": lambda s, n: calls.dispatch(s, s.inquiries[n % len(s.inquiries)].id, f"d{n}", at(n)),
     "expire": lambda s, n: lifecycle.expire(s, s.inquiries[n % len(s.inquiries)].id, at(9 * 3600 + n)),
     "lost": lambda s, n: lifecycle.lost(s, at(n)),
     "stop": lambda s, n: lifecycle.stop(s, LIN, at(n)),

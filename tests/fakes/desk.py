@@ -15,7 +15,7 @@ from typing import Any
 
 from redis.client import Pipeline
 
-from agent_runner import lifecycle, policy
+from agent_runner import calls, lifecycle, policy
 from agent_runner.config import Config, Workspace
 from agent_runner.messages_api import MessagesServer
 from agent_runner.model import Actor, Inquiry, Task, Verdict
@@ -145,7 +145,7 @@ class Desk:
             task_id, lambda snap: lifecycle.start(snap, turn=turn, attempt=attempt, worker="gone", now=now)
         )
         tool = inquiry.tool_use_id
-        self.store.transact(task_id, lambda snap: lifecycle.dispatch(snap, inquiry.id, tool, now))
+        self.store.transact(task_id, lambda snap: calls.dispatch(snap, inquiry.id, tool, now))
         self.store.transact(task_id, lambda snap: lifecycle.lost(snap, now))
 
     def use_config(self, config: Config) -> None:

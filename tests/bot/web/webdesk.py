@@ -16,7 +16,7 @@ import redis.asyncio
 import uvicorn
 from redis.client import Pipeline
 
-from agent_runner import lifecycle
+from agent_runner import calls, lifecycle
 from agent_runner.config import Config, Workspace
 from agent_runner.digest import digest
 from agent_runner.model import (
@@ -215,14 +215,14 @@ class WebDesk:
         now = self.now()
         self.store.transact(
             inquiry.task_id,
-            lambda snap: lifecycle.finished(snap, inquiry.id, failed=failed, output=output, now=now),
+            lambda snap: calls.finished(snap, inquiry.id, failed=failed, output=output, now=now),
         )
 
     def dispatched(self, inquiry: Inquiry) -> None:
         """The approved call begins."""
         now = self.now()
         self.store.transact(
-            inquiry.task_id, lambda snap: lifecycle.dispatch(snap, inquiry.id, inquiry.tool_use_id, now)
+            inquiry.task_id, lambda snap: calls.dispatch(snap, inquiry.id, inquiry.tool_use_id, now)
         )
 
     def lost(self, task_id: str) -> None:
