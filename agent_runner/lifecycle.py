@@ -267,9 +267,9 @@ def finished(snap: Snapshot, inquiry_id: str, *, failed: bool, output: str, now:
     return Changes(task=_touched(snap.task, now), inquiries=(ran,), notes=(note,))
 
 
-def remark(snap: Snapshot, note: Note) -> Changes:
+def remark(snap: Snapshot, note: Note, *more: Note) -> Changes:
     """Puts something on record that changes nothing else."""
-    return Changes(task=_touched(snap.task, note.at), notes=(note,))
+    return Changes(task=_touched(snap.task, note.at), notes=(note, *more))
 
 
 # --- parts of the above ------------------------------------------------------------------

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import Field
-
 from agent_runner import granting, lifecycle, policy
 from agent_runner.audit import Event, Note
 from agent_runner.config import Config, Workspace
@@ -26,32 +24,17 @@ from agent_runner.model import (
     Role,
     RunOptions,
     Task,
-    Value,
     Verdict,
     Vote,
 )
 from agent_runner.store import Changes, Snapshot, Store
+from bot import together
 from bot.checks import Checks
-from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
-from cards import replies, wording
+from bot.commands import Ask, AskedAgain, Chose, ChoseAll, ChoseSeveral, Retried, Revoked, Said, Stopped
+from bot.reply import OVERHEARD, Reply, decided
+from cards import replies
 
-
-class Reply(Value):
-    """What came of words in a thread: a sentence of `cards.wording`, in whatever language."""
-
-    key: str
-    details: dict[str, str] = Field(default_factory=dict)
-    nested: dict[str, str] = Field(default_factory=dict)
-    """Details that are sentences of `cards.wording` themselves: place -> key."""
-
-    def text(self, lang: str) -> str:
-        """The sentence, for a person."""
-        inner = {place: wording.text(lang, key) for place, key in self.nested.items()}
-        return wording.text(lang, self.key, **self.details, **inner)
-
-
-OVERHEARD = Reply(key="reply.overheard")
-"""Words between people: nothing was done with them, and nobody needs to be told."""
+__all__ = ["OVERHEARD", "Handler", "Reply", "decided"]
 
 
 class Handler:
@@ -122,10 +105,17 @@ class Handler:
         """Takes words in a thread: an answer to an open request, a control word, or a follow-up."""
         text = self._text(command.text)
         snap = self.store.snapshot(command.task_id)
-        reply = replies.parse(text, lifecycle.open_inquiries(snap.inquiries), quoted=command.quoted)
+        reply = replies.parse(text, snap.inquiries, quoted=command.quoted)
         match reply:
             case replies.Decide():
                 return self._decide_by_words(command.actor, reply)
+            case replies.DecideSeveral():
+                several = tuple(Chose.meant(command.actor, decide) for decide in reply.decides)
+                steps = self.choose_several(ChoseSeveral(actor=command.actor, choices=several))
+                return together.told(steps, [decide.verdict for decide in reply.decides])
+            case replies.DecideAll():
+                all_of_them = ChoseAll(actor=command.actor, **reply.model_dump(exclude={"kind"}))
+                return together.told_of_all(self.choose_all(all_of_them))
             case replies.AskBack():
                 return Reply(key=f"ask_back.{reply.code}", details=reply.details, nested=reply.nested)
             case replies.Control():
@@ -171,13 +161,28 @@ class Handler:
         now = self.clock()
         command = command.having(actor=self.known(command.actor))
         try:
-            after, _ = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
+            after, _ = self.store.transact(task_id, lambda snap: self.changes_of(snap, command, now))
         except NotAllowed as refused:
-            self._record_attempt(task_id, command, refused)
+            self.record_attempt(task_id, command, refused)
             raise
         return after.inquiry(command.inquiry_id)
 
-    def _choose(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
+    def choose_several(self, command: ChoseSeveral) -> tuple[Inquiry, ...]:
+        """Records several decisions in one write, or none of them; raises as `choose` does.
+
+        The error's details say which request it is about (`request`).
+        """
+        return together.choose_several(self, command)
+
+    def choose_all(self, command: ChoseAll) -> together.Chosen:
+        """Records one word about all open steps of a batch that this person saw and may decide.
+
+        Raises as `choose` does when there is none; steps that are left open are named in the result.
+        """
+        return together.choose_all(self, command)
+
+    def changes_of(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
+        """What a decision changes; raises as `choose` does."""
         inquiry = snap.inquiry(command.inquiry_id)
         self.check_may_decide(inquiry, command.actor)
         lifecycle.still_open(inquiry, now)
@@ -310,7 +315,8 @@ class Handler:
 
     # --- parts ---------------------------------------------------------------------------
 
-    def _record_attempt(self, task_id: str, command: Chose, refused: CountersignError) -> None:
+    def record_attempt(self, task_id: str, command: Chose, refused: CountersignError) -> None:
+        """Puts on record that somebody tried who may not."""
         note = Note(
             event=Event.REFUSED_ATTEMPT,
             at=self.clock(),
@@ -349,13 +355,3 @@ class Handler:
                 if place and (chat.platform, chat.chat) == (place.platform, place.chat):
                     return name
         return ""
-
-
-def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
-    """What to say to a person whose verdict was recorded."""
-    number = str(inquiry.number)
-    if inquiry.open:
-        got = sum(vote.verdict is verdict for vote in inquiry.votes)
-        details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
-        return Reply(key="reply.voted", details=details)
-    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{verdict}"})

@@ -70,9 +70,15 @@ def is_news(inquiry: Inquiry) -> bool:
     return decision is None or decision.by.key != inquiry.asked_by.key
 
 
-def announcement(inquiry: Inquiry, reader: Reader) -> Card:
-    """What was decided (not how it then ran), as a message of one line."""
+def announcement(inquiry: Inquiry, reader: Reader, numbers: str = "") -> Card:
+    """What was decided (not how it then ran), as a message of one line.
+
+    `numbers` are those of all requests that were decided so in one go, if there are several.
+    """
+    several = "," in numbers or "-" in numbers
     who = wording.text(reader.lang, "announce", number=inquiry.number)
+    if several:
+        who = wording.text(reader.lang, "batch.announce", numbers=numbers)
     said = _sentence(
         inquiry.having(run=Run(state=Execution.UNKNOWN)), reader, None
     )  # says nothing of the run

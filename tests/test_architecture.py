@@ -95,7 +95,7 @@ SDK_HOMES: dict[str, dict[str, str]] = {
     "pydantic": {
         "agent_runner": "values",
         "cards": "values",
-        "bot/handle.py": "a reply is a value",
+        "bot/reply.py": "a reply is a value",
         "bot/commands.py": "commands are values",
     },
     "pydantic_core": {"agent_runner/config_types.py": "the type of pydantic's error details"},
@@ -141,7 +141,6 @@ LONG: dict[str, tuple[int, str]] = {
     "bot/handle.py": (MOST_LINES, "one gate for every way in"),
     "bot/web/inbound.py": (MOST_LINES, "every payload of the page and the API is read here"),
     "bot/web/words.py": (MOST_LINES, "sentences in three languages, no logic"),
-    "cards/compose.py": (MOST_LINES, "all structure of a request's card"),
     "cards/model.py": (MOST_LINES, "the closed set of elements, values only"),
     "cards/slack_draw.py": (MOST_LINES, "one function for each kind of element"),
     "cards/web.py": (MOST_LINES, "one function for each kind of element"),
