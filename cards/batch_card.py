@@ -71,19 +71,18 @@ def batch_card(
 
 
 def button(verb: Verb, steps: Sequence[Inquiry], lang: str) -> Button:
-    """A button about all of these that are open, as they are now."""
-    waiting = [step for step in steps if step.open]
-    reason = Input(name="reason", label=wording.line(lang, "input.reason"), required=True)
+    """A button about all of these, which are open, as they are now."""
     rejects = verb is Verb.REJECT_ALL
+    reason = Input(name="reason", label=wording.line(lang, "input.reason"), required=True)
     return Button(
         verb=verb,
-        label=wording.text(lang, f"button.{verb}", n=len(waiting)),
+        label=wording.text(lang, f"button.{verb}", n=len(steps)),
         revision=sum(step.revision for step in steps),
         inquiry_id=steps[0].id,
-        seen=batch.seen(waiting),
+        seen=batch.seen(steps),
         style=Style.DANGER if rejects else Style.PRIMARY,
         inputs=(reason,) if rejects else (),
-        submit=wording.text(lang, f"submit.{verb}", n=len(waiting)) if rejects else "",
+        submit=wording.text(lang, f"submit.{verb}", n=len(steps)) if rejects else "",
     )
 
 
@@ -146,9 +145,10 @@ class _Drawn:
         yield StepsEnd()
         if self.said_once:
             yield self._words(self.said_once)
-        if self.mine:
+        if len(self.mine) > 1:
             both = (Verb.APPROVE_ALL, Verb.REJECT_ALL)
-            yield Actions(buttons=tuple(button(verb, self.steps, self.lang) for verb in both))
+            yield Actions(buttons=tuple(button(verb, self.mine, self.lang) for verb in both))
+        if self.mine:
             yield Hint(text=self._typed())
         yield Footer(text=self._footer())
 
@@ -169,7 +169,8 @@ class _Drawn:
                 yield compose.vote(vote.verdict, vote.by.name, self.reader.time(vote.at), lang)
         followed_by = self.followed_by.get(step.id)
         if not step.open:
-            yield from outcomes.elements(step, self.reader, followed_by=followed_by)
+            waits = bool(self.waiting)
+            yield from outcomes.elements(step, self.reader, followed_by=followed_by, waits=waits)
         elif not self.one_terms:
             yield Footer(text=wording.joined(self.terms[step.id]))
         if self.can_decide.get(step.id) is not False and not followed_by:

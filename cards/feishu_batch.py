@@ -5,40 +5,46 @@ So the words that were typed come with whatever is pressed, and nothing typed is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from cards import wording
 from cards.feishu_elements import components
 from cards.feishu_forms import WORDS, form, row, submit, text_input
 from cards.feishu_text import Component
-from cards.model import FURTHER, TOGETHER, Actions, Button, Card, Step
+from cards.model import FURTHER, Actions, Button, Card, Element, Step, StepsEnd
 
 
 def body(card: Card) -> list[Component]:
     """All below the header of a card; of a batch that is open, the form and what stands below it."""
-    together = [e for e in card.elements if isinstance(e, Actions) and e.buttons[0].verb in TOGETHER]
-    if not together:
+    end = next((at for at, element in enumerate(card.elements) if isinstance(element, StepsEnd)), 0)
+    if not any(_takes_words(element) for element in card.elements[:end]):
         return [part for element in card.elements for part in components(element, card.lang)]
-    steps: list[Component] = []
+    inside: list[Component] = []
     mark = ""
-    for element in card.elements[: card.elements.index(together[0])]:
+    for element in card.elements[:end]:
         if isinstance(element, Step):
             mark = element.mark
         if isinstance(element, Actions):
-            steps.append(step_row(element.buttons, mark, card.lang))
+            inside.append(step_row(element.buttons, mark, card.lang))
         else:
-            steps += components(element, card.lang)
-    rest = card.elements[card.elements.index(together[0]) + 1 :]
-    below = [part for element in rest for part in components(element, card.lang)]
-    return [batch_form(steps, together[0].buttons, card.lang), *below]
+            inside += components(element, card.lang)
+    inside += [*components(card.elements[end], card.lang), _words(card.lang)]
+    below: list[Component] = []
+    for element in card.elements[end + 1 :]:
+        if isinstance(element, Actions):
+            inside.append(row(_named(button, button.verb.value, card.lang) for button in element.buttons))
+        else:
+            below += components(element, card.lang)
+    return [form("decision", inside), *below]
 
 
-def batch_form(parts: Iterable[Component], everything: Sequence[Button], lang: str) -> Component:
-    """All steps of a batch as they are drawn, one place for words, and what is about all of them."""
+def _takes_words(element: Element) -> bool:
+    return isinstance(element, Actions) and any(button.inputs for button in element.buttons)
+
+
+def _words(lang: str) -> Component:
     hint = wording.text(lang, "feishu.batch_words_hint")
-    words = text_input(WORDS, wording.text(lang, "feishu.words"), hint=hint)
-    last = row(_named(button, button.verb.value, lang) for button in everything)
-    return form("decision", [*parts, words, last])
+    return text_input(WORDS, wording.text(lang, "feishu.words"), hint=hint)
 
 
 def step_row(buttons: Iterable[Button], mark: str, lang: str) -> Component:

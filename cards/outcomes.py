@@ -50,10 +50,17 @@ def state(inquiry: Inquiry) -> CardState:
     return CardState(inquiry.state.value)
 
 
-def elements(inquiry: Inquiry, reader: Reader, *, followed_by: int | None = None) -> tuple[Element, ...]:
-    """Everything to say about an inquiry that is no longer open."""
+def elements(
+    inquiry: Inquiry, reader: Reader, *, followed_by: int | None = None, waits: bool = False
+) -> tuple[Element, ...]:
+    """Everything to say about an inquiry that is no longer open.
+
+    `waits`: what was approved does not begin before other steps of its turn are decided.
+    """
     decision = inquiry.decision
-    parts: list[Element] = [Outcome(state=state(inquiry), text=_sentence(inquiry, reader, followed_by))]
+    parts: list[Element] = [
+        Outcome(state=state(inquiry), text=_sentence(inquiry, reader, followed_by, waits))
+    ]
     if inquiry.run.state is Execution.UNKNOWN:
         text = wording.line(reader.lang, "outcome.unknown")
         parts.append(Outcome(state=CardState.UNKNOWN, text=text))
@@ -90,7 +97,7 @@ def announcement(inquiry: Inquiry, reader: Reader, numbers: str = "") -> Card:
     )
 
 
-def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line:
+def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None, waits: bool = False) -> Line:
     lang, decision = reader.lang, inquiry.decision
     if decision is None or inquiry.state in (InquiryState.EXPIRED, InquiryState.WITHDRAWN):
         until = reader.time(inquiry.expires_at)
@@ -106,7 +113,7 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
         workspace=Theirs(raw=inquiry.workspace),
         until=reader.time(decision.until) if decision.until else wording.as_line("?"),
     )
-    return wording.joined([decided, *_run(inquiry, reader)])
+    return wording.joined([decided, *_run(inquiry, reader, waits)])
 
 
 def _key(inquiry: Inquiry, decision: Decision) -> str:
@@ -122,13 +129,13 @@ def _key(inquiry: Inquiry, decision: Decision) -> str:
 _REACH = {Scope.TASK: "always", Scope.RULE: "always_rule", Scope.UNTIL: "always_until"}
 
 
-def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
+def _run(inquiry: Inquiry, reader: Reader, waits: bool) -> Iterator[Line]:
     """How the call went; nothing for what is no call and for what was not let run."""
     run, lang = inquiry.run, reader.lang
     if not is_call(inquiry) or not inquiry.run_allowed or run.state is Execution.UNKNOWN:
         return
     if run.state is Execution.NONE:
-        yield wording.line(lang, "run.starting")
+        yield wording.line(lang, "batch.waits" if waits else "run.starting")
         return
     started = reader.time(run.started_at) if run.started_at else wording.as_line("?")
     if run.state is Execution.STARTED:

@@ -27,6 +27,7 @@ WORDS: Mapping[str, str] = {
     "batch.summary": "for {who} · each step is decided on its own, or all at once",
     "batch.step": "{mark} · #{number} · {what}",
     "batch.because": "asked because: {rule}",
+    "batch.waits": "runs when all steps are decided",
     "batch.apart": "The {n} steps of this turn do not fit on one card here, so each has its own.",
     "batch.announce": "Requests {numbers}",
     "button.approve_all": "Approve all ({n})",

@@ -27,6 +27,7 @@ WORDS: Mapping[str, str] = {
     "batch.summary": "依頼者 {who} · 手順ごとに、またはまとめて決定できます",
     "batch.step": "{mark} · #{number} · {what}",
     "batch.because": "確認の理由：{rule}",
+    "batch.waits": "すべての手順が決まると実行します",
     "batch.apart": "このターンの {n} 手順はここでは 1 枚のカードに収まらないため、1 枚ずつに分けています。",
     "batch.announce": "依頼 {numbers}",
     "button.approve_all": "すべて承認（{n}）",

@@ -27,6 +27,7 @@ WORDS: Mapping[str, str] = {
     "batch.summary": "发起人 {who} · 可逐个决定，也可一次全部决定",
     "batch.step": "{mark} · #{number} · {what}",
     "batch.because": "触发规则：{rule}",
+    "batch.waits": "全部步骤决定后执行",
     "batch.apart": "这一轮的 {n} 个步骤在这里放不进一张卡片，因此每个各用一张。",
     "batch.announce": "请求 {numbers}",
     "button.approve_all": "全部批准（{n}）",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_runner.model import REQUEST_APPROVAL, Inquiry, InquiryState, Kind, Scope, Verdict
 from cards import batch, posts, text, wording
-from cards.batch_card import batch_card, button
+from cards.batch_card import batch_card
 from cards.meant import AskBack, Decide, DecideAll, DecideSeveral, NotAnAnswer, agreed
 from cards.model import Actions, Card, Verb
 from cards.replies import parse
@@ -168,8 +168,15 @@ def test_only_what_a_reader_may_decide_can_be_pressed() -> None:
 
 def test_a_button_about_all_says_what_it_shows() -> None:
     """Only open steps, each at its revision: what is decided is what was shown."""
-    shown = button(Verb.APPROVE_ALL, (A, CLOSED, C.having(revision=8)), "en")
-    assert (shown.label, shown.seen, shown.inquiry_id) == ("Approve all (2)", "20.3 22.8", A.id)
+    shown = {
+        b.verb: b
+        for e in card(A, CLOSED, C.having(revision=8), step(3, batch="batch-2")).elements
+        if isinstance(e, Actions)
+        for b in e.buttons
+    }[Verb.APPROVE_ALL]
+    assert (shown.label, shown.seen, shown.inquiry_id) == ("Approve all (3)", "20.3 22.8 23.3", A.id)
+    one_left = card(A, CLOSED, C.having(state=InquiryState.APPROVED))
+    assert {verb for verb, _ in pressable(one_left)} & {Verb.APPROVE_ALL, Verb.REJECT_ALL} == set()
 
 
 def test_many_steps_leave_out_what_reaches_further() -> None:
