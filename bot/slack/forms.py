@@ -58,7 +58,8 @@ class Forms:
             inquiry = await asyncio.to_thread(self._looked_at, actor, pressed.verb, pressed.inquiry_id)
             revision = pressed.revision if pressed.verb in TOGETHER else inquiry.revision
             private = _private(inquiry.id, revision, pressed.seen)
-            shown = slack_forms.modal(self._button(pressed.verb, inquiry), private, lang)
+            button = self._button(pressed.verb, inquiry).having(revision=revision)
+            shown = slack_forms.modal(button, private, lang)
         except CountersignError as error:
             shown = slack_forms.notice(title, telling.told(error, lang))
         try:
