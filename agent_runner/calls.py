@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from agent_runner import notes
+from agent_runner import granting, notes
 from agent_runner.aggregate import Changes, Snapshot
 from agent_runner.audit import Event
 from agent_runner.errors import WrongState

@@ -261,9 +261,9 @@ def retry(snap: Snapshot, by: Actor | None, now: datetime) -> Changes:
     return Changes(task=_again(task, now), notes=(note,), enqueue=True, answer="started")
 
 
-def remark(snap: Snapshot, note: Note) -> Changes:
+def remark(snap: Snapshot, note: Note, *more: Note) -> Changes:
     """Puts something on record that changes nothing else."""
-    return Changes(task=_touched(snap.task, note.at), notes=(note,))
+    return Changes(task=_touched(snap.task, note.at), notes=(note, *more))
 
 
 # --- parts of the above ------------------------------------------------------------------

@@ -91,6 +91,12 @@ class Receipt(Value):
     """How often it had to be posted anew."""
     card: str = ""
     """The card as JSON, for a message that will have to be settled when it is no longer wanted."""
+    numbers: tuple[int, ...] = ()
+    """The requests on it, if they are the steps of a batch."""
+
+    def shows(self, number: int) -> bool:
+        """Whether this is the message of that request."""
+        return number in self.numbers if self.numbers else self.key == f"request:{number}"
 
 
 class Held(Value):

@@ -29,6 +29,8 @@ class Ask(Value):
 class Said(Value):
     """Somebody wrote in a task's thread; `quoted` is the number of the request they replied to.
 
+    If that was a card with several, they are the numbers of all of them.
+
     Words that are not `addressed` to the agent count only if they answer a request or control
     the task: people may talk to each other in the thread.
     """
@@ -36,7 +38,7 @@ class Said(Value):
     actor: Actor
     task_id: str
     text: str
-    quoted: int | None = None
+    quoted: int | tuple[int, ...] | None = None
     addressed: bool = True
 
 
@@ -68,6 +70,8 @@ class Pressed(Value):
     inquiry_id: str = ""
     task_id: str = ""
     held_id: str = ""
+    seen: str = ""
+    """What a button about a batch shows of which step (`cards.batch.read_seen`)."""
     fields: dict[str, list[str]] = Field(default_factory=dict)
 
 
@@ -97,6 +101,28 @@ class Chose(Value):
     def meant(cls, actor: Actor, reply: Decide, *, revision: int | None = None) -> Chose:
         """What somebody's words or form mean, as their decision."""
         return cls(actor=actor, revision=revision, **reply.model_dump(exclude={"kind"}))
+
+
+class ChoseSeveral(Value):
+    """Somebody decided about several requests of one task in one message: all are recorded, or none."""
+
+    actor: Actor
+    choices: tuple[Chose, ...]
+
+
+class ChoseAll(Value):
+    """Somebody approved or rejected all open steps of a batch; `inquiry_id` is one of them.
+
+    `seen` (revision by number) and `digests` say which steps they saw, and as what; steps that
+    they did not see so stay open. None where the door does not know, for a refusal only.
+    """
+
+    actor: Actor
+    inquiry_id: str
+    verdict: Verdict
+    reason: str = ""
+    seen: dict[int, int] | None = None
+    digests: tuple[str, ...] | None = None
 
 
 class Stopped(Value):

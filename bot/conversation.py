@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 QUIET = (
     "reply.decided",
+    "reply.decided_together",
     "reply.stopping",
     "reply.retrying",
     "reply.asked_again",
@@ -50,7 +51,7 @@ class Told(NamedTuple):
     @property
     def done(self) -> bool:
         """Whether it was done, and its card says so by itself."""
-        return self.reply is not None and self.reply.key in QUIET
+        return self.reply is not None and all(one.key in QUIET for one in (self.reply, *self.reply.more))
 
     def text(self, lang: str) -> str:
         """The words for the person who pressed."""

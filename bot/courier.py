@@ -28,10 +28,12 @@ from agent_runner.registers import Receipt, Registers
 from agent_runner.store import Snapshot, Store
 from bot.background import end_all
 from bot.delivery import Client, Delivery, PlaceGone, SlowDown, ThreadGone, where
-from cards import compose
+from cards.batch import Steps, as_asked
+from cards.batch_card import batch_card
 from cards.model import Actions, Card, Post
 from cards.notices import moved_card
 from cards.people import Names
+from cards.posts import posts
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class Courier:
         self._failures: dict[str, tuple[int, datetime]] = {}
         self._status_at: dict[str, datetime] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
+        self._fits: dict[tuple[Client, str], bool] = {}
         self._busy: set[str] = set()
         self._drawing = asyncio.Lock()
         """Of all chats one is drawn at a time, so that presses get their turn in between."""
@@ -280,17 +283,34 @@ class Courier:
         told: dict[str, Names],
         now: datetime,
     ) -> tuple[Post, ...]:
-        return compose.posts(
+        return posts(
             snap.task,
             snap.inquiries,
             progress=progress,
             approver_names=people,
             announce=client.announces,
             told=told,
+            together=lambda steps: self._together(steps, client, people),
             lang=lang,
             zone=self._zone,
             now=now,
         )
+
+    def _together(self, steps: Steps, client: Client, people: Mapping[str, Names]) -> bool:
+        """Whether the steps of a batch fit on one card there, as they were when they were asked for.
+
+        Remembered, because the answer must not change while they are decided: their buttons go, and
+        what they brought forth comes.
+        """
+        known = (client, steps[0].id)
+        if known not in self._fits:
+            asked = [as_asked(step) for step in steps]
+            cards = (
+                batch_card(asked, lang=lang, zone=self._zone, now=asked[0].asked_at, approver_names=people)
+                for lang in client.languages
+            )
+            self._fits[known] = all(client.holds(card) for card in cards)
+        return self._fits[known]
 
     def _read(
         self, snap: Snapshot, client: Client
@@ -363,21 +383,24 @@ class Courier:
         await self._aside(self._registers.keep_receipt, thread.snap.task.id, done.having(card=""))
 
     async def _record_shown(self, thread: _Thread, post: Post, receipt: Receipt) -> None:
-        """Puts on record where an inquiry was shown first, and a digest of what was shown."""
-        task_id, inquiry = thread.snap.task.id, thread.snap.inquiry(post.card.inquiry_id)
-        note = Note(
-            event=Event.INQUIRY_SHOWN,
-            at=self._clock(),
-            task_id=task_id,
-            inquiry_id=inquiry.id,
-            digest=inquiry.digest,
-            details={
-                "place": thread.place.model_dump(),
-                "shown": receipt.shown,
-                "revision": receipt.revision,
-            },
-        )
-        await self._aside(self._store.transact, task_id, lambda before: lifecycle.remark(before, note))
+        """Puts on record where each inquiry was shown first, and a digest of what was shown."""
+        task_id = thread.snap.task.id
+        notes = [
+            Note(
+                event=Event.INQUIRY_SHOWN,
+                at=self._clock(),
+                task_id=task_id,
+                inquiry_id=inquiry.id,
+                digest=inquiry.digest,
+                details={
+                    "place": thread.place.model_dump(),
+                    "shown": receipt.shown,
+                    "revision": inquiry.revision if post.card.inquiry_ids else receipt.revision,
+                },
+            )
+            for inquiry in map(thread.snap.inquiry, post.card.about)
+        ]
+        await self._aside(self._store.transact, task_id, lambda before: lifecycle.remark(before, *notes))
         await self._aside(self._registers.keep_receipt, task_id, receipt.having(recorded=True))
 
     async def _move(self, thread: _Thread, lane: Lane, gone: PlaceGone) -> None:
@@ -412,8 +435,8 @@ class _Thread:
         """Whether this message belongs here; what is settled stays behind in a place that is gone."""
         if receipt is None or not self.elsewhere(receipt):
             return True
-        inquiry = self.snap.inquiry(post.card.inquiry_id) if post.card.inquiry_id else None
-        return inquiry is None or inquiry.open
+        about = [self.snap.inquiry(inquiry_id) for inquiry_id in post.card.about]
+        return not about or any(inquiry.open for inquiry in about)
 
     def left_over(self, wanted: set[str]) -> list[Receipt]:
         """Messages with buttons that are no longer among those wanted."""

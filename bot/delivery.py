@@ -105,6 +105,9 @@ class Client(Protocol):
     def fit(self, card: Card, form: Form, *, uploaded: bool, prefix: str) -> Fitted:
         """The card in that form within the platform's limits, and the files that belong to it."""
 
+    def holds(self, card: Card) -> bool:
+        """Whether the platform shows these steps of a batch on one card, if need be with files."""
+
     async def post(self, place: Place, shown: Shown) -> str:
         """Puts a new message into the thread; returns its id there."""
 
@@ -209,10 +212,11 @@ class Delivery:
             message_id="",
             revision=shown.revision,
             shown="",
-            recorded=receipt.recorded if receipt else not shown.card.inquiry_id,
+            recorded=receipt.recorded if receipt else not shown.card.about,
             files=receipt.files if receipt else (),
             where=where(self.place),
             attempt=shown.attempt,
+            numbers=shown.card.numbers,
         )
         await self.keep(blank)
         await self.turn()
@@ -225,6 +229,7 @@ class Delivery:
             shown=fingerprint,
             form=shown.form.value,
             where=where(self.place),
+            numbers=shown.card.numbers,
         )
         await self.keep(fresh)
         return fresh

@@ -40,10 +40,13 @@ def heard(text: str) -> Alone | None:
     return Alone(number, "" if _CODE.fullmatch(code) else rest, code if _CODE.fullmatch(code) else "")
 
 
-def meant(alone: Alone, opened: tuple[Inquiry, ...], quoted: int | None) -> tuple[Inquiry, ...]:
-    """The open requests that may be meant."""
-    number = alone.number or quoted
-    return tuple(one for one in opened if number in (None, one.number))
+def meant(
+    alone: Alone, opened: tuple[Inquiry, ...], quoted: int | tuple[int, ...] | None
+) -> tuple[Inquiry, ...]:
+    """The open requests that may be meant: that number, else those on the card replied to, else all."""
+    several = (quoted,) if isinstance(quoted, int) else quoted
+    numbers = (alone.number,) if alone.number is not None else several
+    return tuple(one for one in opened if numbers is None or one.number in numbers)
 
 
 def hear(handler: Handler, said: Said, alone: Alone, snap: Snapshot) -> Reply:

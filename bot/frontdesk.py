@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -17,13 +17,14 @@ from agent_runner import lifecycle, policy
 from agent_runner.config_chats import Chat
 from agent_runner.errors import AlreadyDecided, CountersignError, NotAllowed, NotFound, TryLater
 from agent_runner.model import Actor, Inquiry, InquiryState, Task, TaskState, Verdict
-from agent_runner.registers import Held, Registers
+from agent_runner.registers import Held, Receipt, Registers
 from agent_runner.store import Store
-from bot import emergency
+from bot import emergency, together
 from bot.commands import Ask, AskedAgain, Chose, Heard, Pressed, Retried, Said, Stopped
 from bot.delivery import Form
 from bot.handle import OVERHEARD, Handler, Reply, decided
-from cards import replies, spoken, wording
+from cards import batch, replies, spoken, wording
+from cards.meant import agreed as agreed_in
 from cards.model import APPROVES, Verb
 
 DAY = 86_400
@@ -158,30 +159,33 @@ class FrontDesk:
 
     def _said(self, said: Said) -> Reply | None:
         hidden = self._hidden(said)
-        if hidden is not None:
-            return Reply(key="ask_back.not_whole", details={"number": str(hidden.number)})
+        if hidden:
+            numbers = batch.ranges(inquiry.number for inquiry in hidden)
+            return Reply(key="ask_back.not_whole", details={"number": numbers.removeprefix("#")})
         reply = self.handler.say(said)
         return None if reply == OVERHEARD else reply
 
-    def _hidden(self, said: Said) -> Inquiry | None:
-        """The request that words would say yes to although all of it is not within reach yet (C01)."""
-        opened = lifecycle.open_inquiries(self.store.snapshot(said.task_id).inquiries)
+    def _hidden(self, said: Said) -> list[Inquiry]:
+        """The requests that words would say yes to although not all of them is within reach yet (C01)."""
+        snap = self.store.snapshot(said.task_id)
+        agreed = self._agreed(said, snap.inquiries)
+        receipts = self.registers.receipts(said.task_id).values() if agreed else ()
+        return [inquiry for inquiry in agreed if not self._within_reach(inquiry, receipts)]
+
+    def _agreed(self, said: Said, known: tuple[Inquiry, ...]) -> list[Inquiry]:
+        """Those that words say yes to, alone (break-glass) or as usual."""
         alone = emergency.heard(said.text)
         if alone is not None:
-            found = emergency.meant(alone, opened, said.quoted)
-            return next((one for one in found if not self._within_reach(one)), None)
-        meant = replies.parse(said.text, opened, quoted=said.quoted)
-        if not isinstance(meant, replies.Decide) or meant.verdict is Verdict.REJECT:
-            return None
-        inquiry = next(one for one in opened if one.id == meant.inquiry_id)
-        return None if self._within_reach(inquiry) else inquiry
+            return list(emergency.meant(alone, lifecycle.open_inquiries(known), said.quoted))
+        meant = replies.parse(said.text, known, quoted=said.quoted)
+        by_id = {inquiry.id: inquiry for inquiry in known}
+        return [by_id[inquiry_id] for inquiry_id in agreed_in(meant, known)]
 
-    def _within_reach(self, inquiry: Inquiry) -> bool:
-        """Whether all of a request can be read where it is answered."""
-        receipt = self.registers.receipts(inquiry.task_id).get(f"request:{inquiry.number}")
-        shown = receipt is not None and bool(receipt.shown)
-        linked = receipt is not None and receipt.form == Form.LINK
-        return shown and (self.page_is_public or not linked)
+    def _within_reach(self, inquiry: Inquiry, receipts: Iterable[Receipt]) -> bool:
+        receipt = next((one for one in receipts if one.shows(inquiry.number)), None)
+        if receipt is None or not receipt.shown:
+            return False
+        return self.page_is_public or receipt.form != Form.LINK
 
     def _loose(self, heard: Heard, text: str) -> Reply | None:
         """What is said outside of any thread, alone with the bot: perhaps an answer to what is open there."""
@@ -190,13 +194,13 @@ class FrontDesk:
             return None
         return self._said(Said(actor=heard.actor, task_id=latest, text=text, addressed=False))
 
-    def _quoted(self, task_id: str, message_id: str) -> int | None:
-        """The number of the request whose card was replied to."""
+    def _quoted(self, task_id: str, message_id: str) -> int | tuple[int, ...] | None:
+        """The number of the request whose card was replied to, or the numbers of all on it."""
         if not message_id:
             return None
         for key, receipt in self.registers.receipts(task_id).items():
             if receipt.message_id == message_id and key.startswith("request:"):
-                return int(key.removeprefix("request:"))
+                return receipt.numbers or int(key.removeprefix("request:"))
         return None
 
     def workspace_named(self, text: str) -> tuple[str, str]:
@@ -274,6 +278,8 @@ class FrontDesk:
                 return Reply(key="reply.asked_again", details={"number": str(fresh.number)})
             case Verb.DO_NOW | Verb.LEAVE:
                 return self._answer_held(pressed)
+            case Verb.APPROVE_ALL | Verb.REJECT_ALL:
+                return together.pressed(self.handler, pressed)
             case _:
                 return self._decide(pressed)
 
@@ -315,6 +321,12 @@ class FrontDesk:
         lifecycle.still_open(inquiry, self.clock())
         self.handler.check_may_decide(inquiry, actor)
         return inquiry
+
+    def look_at_all(self, actor: Actor, inquiry_id: str) -> Inquiry:
+        """The same for all steps of a batch: the first that is open and that they may decide."""
+        snap = self.store.snapshot(self.store.inquiry(inquiry_id).task_id)
+        steps = batch.steps_of(snap.inquiry(inquiry_id), snap.inquiries)
+        return together.first_open(self.handler, steps, self.handler.known(actor), self.clock())
 
     # --- what concerns one person --------------------------------------------------------
 

@@ -29,12 +29,14 @@ from agent_runner.model import (
 )
 from agent_runner.people_register import PeopleRegister
 from agent_runner.store import Changes, Snapshot, Store
-from bot import emergency
+from bot import emergency, together
 from bot.away import Away
 from bot.checks import Checks
-from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
-from bot.reply import Reply as Reply
+from bot.commands import Ask, AskedAgain, Chose, ChoseAll, ChoseSeveral, Retried, Revoked, Said, Stopped
+from bot.reply import OVERHEARD, Reply, decided
 from cards import replies, spoken
+
+__all__ = ["OVERHEARD", "Handler", "Reply", "decided"]
 
 
 class MayNotBreakGlass(NotAllowed):
@@ -47,10 +49,6 @@ class SaidAlready(WrongState):
     """Somebody else has voted in that person's place, or was stood in for: one place is one vote."""
 
     code = "said_already"
-
-
-OVERHEARD = Reply(key="reply.overheard")
-"""Words between people: nothing was done with them, and nobody needs to be told."""
 
 
 class Handler:
@@ -131,10 +129,17 @@ class Handler:
         alone = emergency.heard(text)
         if alone is not None:
             return emergency.hear(self, command, alone, snap)
-        reply = replies.parse(text, lifecycle.open_inquiries(snap.inquiries), quoted=command.quoted)
+        reply = replies.parse(text, snap.inquiries, quoted=command.quoted)
         match reply:
             case replies.Decide():
                 return self._decide_by_words(command.actor, reply)
+            case replies.DecideSeveral():
+                several = tuple(Chose.meant(command.actor, decide) for decide in reply.decides)
+                steps = self.choose_several(ChoseSeveral(actor=command.actor, choices=several))
+                return together.told(steps, [decide.verdict for decide in reply.decides])
+            case replies.DecideAll():
+                all_of_them = ChoseAll(actor=command.actor, **reply.model_dump(exclude={"kind"}))
+                return together.told_of_all(self.choose_all(all_of_them))
             case replies.AskBack():
                 return Reply(key=f"ask_back.{reply.code}", details=reply.details, nested=reply.nested)
             case replies.Control():
@@ -180,13 +185,28 @@ class Handler:
         now = self.clock()
         command = command.having(actor=self.known(command.actor))
         try:
-            after, _ = self.store.transact(task_id, lambda snap: self._choose(snap, command, now))
+            after, _ = self.store.transact(task_id, lambda snap: self.changes_of(snap, command, now))
         except NotAllowed as refused:
             self.record_attempt(task_id, command, refused)
             raise
         return after.inquiry(command.inquiry_id)
 
-    def _choose(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
+    def choose_several(self, command: ChoseSeveral) -> tuple[Inquiry, ...]:
+        """Records several decisions in one write, or none of them; raises as `choose` does.
+
+        The error's details say which request it is about (`request`).
+        """
+        return together.choose_several(self, command)
+
+    def choose_all(self, command: ChoseAll) -> together.Chosen:
+        """Records one word about all open steps of a batch that this person saw and may decide.
+
+        Raises as `choose` does when there is none; steps that are left open are named in the result.
+        """
+        return together.choose_all(self, command)
+
+    def changes_of(self, snap: Snapshot, command: Chose, now: datetime) -> Changes:
+        """What a decision changes; raises as `choose` does."""
         inquiry = snap.inquiry(command.inquiry_id)
         right = self.check_may_decide(inquiry, command.actor, break_glass=command.break_glass)
         lifecycle.still_open(inquiry, now)
@@ -414,16 +434,3 @@ class Handler:
                 if place and (chat.platform, chat.chat) == (place.platform, place.chat):
                     return name
         return ""
-
-
-def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
-    """What to say to a person whose verdict was recorded."""
-    number = str(inquiry.number)
-    if inquiry.open and verdict is Verdict.REJECT:
-        return Reply(key="reply.voted_no", details={"number": number})
-    if inquiry.open:
-        got = len(policy.counted(inquiry.votes, verdict))
-        details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
-        return Reply(key="reply.voted", details=details)
-    what = "limits" if inquiry.decision and inquiry.decision.limits else verdict
-    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{what}"})

@@ -27,7 +27,7 @@ from cards.model import (
     Verb,
 )
 
-_NEEDS_THE_TEXT = (*APPROVES, Verb.CHANGE, Verb.ANSWER)
+_NEEDS_THE_TEXT = (*APPROVES, Verb.APPROVE_ALL, Verb.CHANGE, Verb.ANSWER)
 BEGINNING = 300
 """Characters of each text of a question that stay on a card whose questions are attached."""
 

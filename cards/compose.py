@@ -1,4 +1,4 @@
-"""Inquiry or task -> Card, and task -> every message that should stand in its thread.
+"""Inquiry or task -> Card; `cards.posts` has every message that should stand in a thread.
 
 All structure is decided here; renderers only draw. Nothing is left out of a tool's input.
 Cards show what is stored: an inquiry past its time reads as open until the store says otherwise.
@@ -6,11 +6,11 @@ Cards show what is stored: an inquiry past its time reads as open until the stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
-from agent_runner.model import Hold, Inquiry, Kind, Progress, Task, Verdict, Vote
-from cards import call, calls, choices, diffs, limits, outcomes, visible, wording
+from agent_runner.model import Hold, Inquiry, Kind, Verdict
+from cards import call, choices, diffs, limits, outcomes, visible, wording
 from cards.attach import Fitted, attached, fitted
 from cards.choices import Field, editable_fields, edited_input
 from cards.jobs import result_card, status_card
@@ -26,7 +26,6 @@ from cards.model import (
     Line,
     Option,
     Paragraph,
-    Post,
     Question,
     Questions,
     Quote,
@@ -46,7 +45,6 @@ __all__ = [
     "edited_input",
     "fitted",
     "inquiry_card",
-    "posts",
     "result_card",
     "status_card",
 ]
@@ -86,13 +84,12 @@ def inquiry_card(
     names = approvers(inquiry, lang, approver_names, mention=inquiry.open)
     parts: list[Element] = [*call.warnings(inquiry, lang)]
     if previous is not None:
-        parts += _replaces(inquiry, previous, lang)
+        parts += replaces(inquiry, previous, lang)
     parts += _input(inquiry, lang, can_decide is not False)
     if inquiry.agent_words.strip():
         label = wording.line(lang, "label.agent")
         parts.append(Quote(label=label, text=Theirs(raw=inquiry.agent_words), small=True))
-    if inquiry.quorum > 1 or not inquiry.veto:  # of one vote, the outcome says all
-        parts += (_vote(vote, reader) for vote in inquiry.votes)
+    parts += votes(inquiry, reader)
     if not inquiry.open:
         parts += outcomes.elements(inquiry, reader, followed_by=followed_by)
     if can_decide is not False and not followed_by:
@@ -137,7 +134,8 @@ def _summary(inquiry: Inquiry, lang: str) -> Line:
     )
 
 
-def _replaces(inquiry: Inquiry, previous: Inquiry, lang: str) -> Iterable[Element]:
+def replaces(inquiry: Inquiry, previous: Inquiry, lang: str) -> Iterable[Element]:
+    """What is different from the request that this one follows."""
     decision = previous.decision
     if decision is not None and (decision.conditions or decision.reason):
         label = wording.line(lang, "replaces.words", number=previous.number)
@@ -248,11 +246,14 @@ def _field(field: Field, lang: str) -> Input:
     )
 
 
-def _vote(vote: Vote, reader: Reader) -> Element:
-    """One person's word, with what they wrote."""
-    who = acting(vote.by, vote.acting_for, reader.lang)
-    said = wording.line(reader.lang, f"vote.{vote.verdict}", who=who, time=reader.time(vote.at))
-    return Quote(label=said, text=Theirs(raw=vote.words)) if vote.words else Paragraph(text=said)
+def votes(inquiry: Inquiry, reader: Reader) -> Iterable[Element]:
+    """Everybody's word so far, with what they wrote; of one vote, the outcome says all."""
+    if inquiry.quorum == 1 and inquiry.veto:
+        return
+    for vote in inquiry.votes:
+        who = acting(vote.by, vote.acting_for, reader.lang)
+        said = wording.line(reader.lang, f"vote.{vote.verdict}", who=who, time=reader.time(vote.at))
+        yield Quote(label=said, text=Theirs(raw=vote.words)) if vote.words else Paragraph(text=said)
 
 
 def _alone(inquiry: Inquiry, names: Line, lang: str) -> Button:
@@ -315,9 +316,13 @@ def _footers(
     if inquiry.open and position and position[1] > 1:
         yield Footer(text=wording.line(lang, "more.open", at=position[0], of=position[1]))
     digest: Line = (Theirs(raw=inquiry.short_digest, code=True),)
-    if not inquiry.open:
-        yield Footer(text=digest)
-        return
+    known = terms(inquiry, reader, names, can_decide) if inquiry.open else ()
+    yield Footer(text=wording.joined([*known, digest]))
+
+
+def terms(inquiry: Inquiry, reader: Reader, names: Line, can_decide: bool | None) -> tuple[Line, ...]:
+    """Who may decide an open request, how many are needed, and until when."""
+    lang = reader.lang
     may = "may_answer" if inquiry.kind is Kind.QUESTION else "may_decide"
     parts = [wording.line(lang, "may_not_decide" if can_decide is False else may, who=names)]
     if not inquiry.requester_may_decide:
@@ -327,59 +332,4 @@ def _footers(
         parts.append(wording.line(lang, "quorum", got=got, needed=inquiry.quorum))
     if not inquiry.veto:
         parts.append(wording.line(lang, "no_veto"))
-    until = wording.line(lang, "until", time=reader.time(inquiry.expires_at))
-    yield Footer(text=wording.joined([*parts, until, digest]))
-
-
-def posts(
-    task: Task,
-    inquiries: Iterable[Inquiry],
-    *,
-    progress: Progress | None,
-    lang: str,
-    zone: tzinfo,
-    now: datetime,
-    approver_names: Mapping[str, Names] | None = None,
-    announce: bool = False,
-    told: Mapping[str, Names] | None = None,
-) -> tuple[Post, ...]:
-    """Every message that should stand in the task's thread now, oldest first.
-
-    `inquiries` are all of this task's; `approver_names` are people by inquiry id. Keys are
-    `status` (always there), `request:<number>` and, once the task has ended, `result:<turn>`; what
-    calls people, whom `told` has by key, is a message of its own (see `cards.calls`). With
-    `announce`, what became of a request is a message of its own, `outcome:<number>`, where an
-    update would reach nobody. A
-    key that was posted before and is no longer listed (the result of an earlier turn) keeps its
-    message: show that card `settled()`, so that nothing on it can be pressed any more.
-    """
-    people = approver_names or {}
-    known = sorted(inquiries, key=lambda inquiry: inquiry.number)
-    waiting = tuple(inquiry for inquiry in known if inquiry.open)
-    by_id = {inquiry.id: inquiry for inquiry in known}
-    followers = {inquiry.replaces: inquiry.number for inquiry in known if inquiry.replaces}
-    status = status_card(
-        task, progress=progress, pending=waiting, lang=lang, zone=zone, now=now, approver_names=people
-    )
-    out = [Post(key="status", revision=task.revision, card=status)]
-    for inquiry in known:
-        place = (waiting.index(inquiry) + 1, len(waiting)) if inquiry.open else None
-        card = inquiry_card(
-            inquiry,
-            lang=lang,
-            zone=zone,
-            now=now,
-            approver_names=people.get(inquiry.id, ()),
-            position=place,
-            previous=by_id.get(inquiry.replaces or ""),
-            followed_by=followers.get(inquiry.id),
-        )
-        out.append(Post(key=f"request:{inquiry.number}", revision=inquiry.revision, card=card))
-        out += calls.posts(inquiry, Reader(lang, zone, now), told or {})
-        if announce and outcomes.is_news(inquiry):
-            news = outcomes.announcement(inquiry, Reader(lang, zone, now))
-            out.append(Post(key=f"outcome:{inquiry.number}", revision=inquiry.revision, card=news))
-    if task.ended:
-        result = result_card(task, lang=lang, zone=zone, now=now)
-        out.append(Post(key=f"result:{task.turn}", revision=task.revision, card=result))
-    return tuple(out)
+    return (*parts, wording.line(lang, "until", time=reader.time(inquiry.expires_at)))

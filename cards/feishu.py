@@ -14,7 +14,8 @@ from typing import Any
 
 from cards import choices, text, wording
 from cards.attach import Fitted, attached, fitted, shortened
-from cards.feishu_elements import PREVIEW, components
+from cards.feishu_batch import body
+from cards.feishu_elements import PREVIEW
 from cards.feishu_text import (
     LOCALES,
     Component,
@@ -40,6 +41,7 @@ from cards.model import (
     Outcome,
     Paragraph,
     Questions,
+    Step,
     Theirs,
     Warn,
 )
@@ -135,14 +137,12 @@ def _measured(part: Any) -> tuple[int, int]:
 
 
 def _drawn(card: Card) -> dict[str, Any]:
-    body = [*_repeated(card)]
-    for element in card.elements:
-        body += components(element, card.lang)
+    elements = [*_repeated(card), *body(card)]
     return {
         "schema": "2.0",
         "config": {"update_multi": True, "enable_forward": False, "summary": {"content": summary(card)}},
         "header": _header(card),
-        "body": {"elements": body or [small(wording.text(card.lang, f"feishu.state.{card.state}"))]},
+        "body": {"elements": elements or [small(wording.text(card.lang, f"feishu.state.{card.state}"))]},
     }
 
 
@@ -213,6 +213,18 @@ def fit(card: Card, *, uploaded: bool, small: bool = False, prefix: str = "") ->
     return done
 
 
+def holds(card: Card, *, small: bool = False) -> bool:
+    """Whether the card fits with files for single texts: then every step of a batch keeps its buttons."""
+    most = SMALL_BYTES if small else MOST_BYTES
+    card = _without_edits(card) if small else card
+
+    def within(tried: Card) -> bool:
+        return bulk(tried, PREVIEW) <= _BULK and _within(_drawn(tried), most)
+
+    done = fitted(card, lambda c: within(c) or _files(c) > MOST_FILES, uploaded=True)
+    return within(done.card) and len(done.files) <= MOST_FILES
+
+
 class _Keep(Enum):
     """What stays on a card whose whole text is in one file."""
 
@@ -243,6 +255,8 @@ def _gathered(card: Card, keep: _Keep, uploaded: bool, prefix: str) -> Fitted:
 def _apart(card: Card, element: Element, keep: _Keep) -> tuple[str, list[Element]]:
     """What an element adds to the file, and what of it stays on the card."""
     if isinstance(element, Paragraph | Warn | Outcome | Footer):
+        return text.raw(element.text), [element.model_copy(update={"text": short_line(element.text, _LINE)})]
+    if isinstance(element, Step):
         return text.raw(element.text), [element.model_copy(update={"text": short_line(element.text, _LINE)})]
     if isinstance(element, Attachment):
         return f"{text.raw(element.label)}\n{element.text.raw}", []

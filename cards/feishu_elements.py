@@ -26,9 +26,12 @@ from cards.model import (
     Prose,
     Questions,
     Quote,
+    Step,
+    StepsEnd,
     Warn,
 )
 
+RULE: Component = {"tag": "hr"}
 PREVIEW = 400
 """Characters of an attached text that stay on the card."""
 
@@ -60,6 +63,14 @@ def _warning(element: Warn, _: str) -> list[Component]:
 
 def _footer(element: Footer, _: str) -> list[Component]:
     return [line(element.text, size="notation", colour="grey")]
+
+
+def _step(element: Step, _: str) -> list[Component]:
+    return [RULE, line(element.text, size="heading")]
+
+
+def _steps_end(_: StepsEnd, __: str) -> list[Component]:
+    return [RULE]
 
 
 def _hint(element: Hint, _: str) -> list[Component]:
@@ -157,5 +168,7 @@ _DRAW: Mapping[type[Element], Callable[[Any, str], list[Component]]] = {
     Fields: _fields,
     Prose: _prose,
     Questions: _questions,
+    Step: _step,
+    StepsEnd: _steps_end,
     Actions: _actions,
 }

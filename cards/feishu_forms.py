@@ -2,7 +2,8 @@
 
 Names inside a form (unique in the card; an empty or repeated one fails it, error 200530):
 `f<n>` an editable field (`form_names` says which), `words` what to change or why not, `a<i>` the
-picked options of question i, `o<i>` own words for it; a submit button is named after its verb.
+picked options of question i, `o<i>` own words for it; a submit button is named after its verb, that
+of one step of a batch after verb and letter (`approve.b`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _SUBMITS = (*_IN_FORM, Verb.ANSWER)
 _CONFIRMED = (*FURTHER, Verb.STOP)
 _IDS = {"inquiry": "inquiry_id", "task": "task_id", "held": "held_id"}
 _LONGEST_ID = 200
+_LONGEST_SEEN = 600
+_STEP = re.compile(r"\.[a-z]$")
+"""The letter of a step behind the verb in the name of a button."""
 _FIELD = re.compile(r"([aof])(0|[1-9][0-9]{0,3})")
 _FIELDS = {"a": "answer.", "o": "other.", "f": choices.INPUT}
 UNKNOWN_REVISION = -1
@@ -49,12 +53,15 @@ class Pressed(NamedTuple):
     task_id: str = ""
     held_id: str = ""
     revision: int = UNKNOWN_REVISION
+    seen: str = ""
+    """What it shows of which step, if it is about a batch."""
 
 
 def value_of(button: Button) -> dict[str, Any]:
     """The callback value: verb, revision and the one id that is set; nothing that could be stale."""
     ids = {key: getattr(button, field) for key, field in _IDS.items() if getattr(button, field)}
-    return {"verb": button.verb.value, **ids, "revision": button.revision}
+    seen = {"seen": button.seen} if button.seen else {}
+    return {"verb": button.verb.value, **ids, "revision": button.revision, **seen}
 
 
 def read_press(action: Any) -> Pressed | None:
@@ -68,6 +75,7 @@ def read_press(action: Any) -> Pressed | None:
     name, value = action.get("name") or "", action.get("value")
     if not isinstance(name, str):
         return None
+    name = _STEP.sub("", name)
     if value is None or value == {}:
         return Pressed(Verb(name)) if name in _SUBMITS else None
     pressed = _from_value(value)
@@ -75,7 +83,7 @@ def read_press(action: Any) -> Pressed | None:
 
 
 def _from_value(value: Any) -> Pressed | None:
-    if not isinstance(value, Mapping) or not value.keys() <= {"verb", "revision", *_IDS}:
+    if not isinstance(value, Mapping) or not value.keys() <= {"verb", "revision", "seen", *_IDS}:
         return None
     verb, revision = value.get("verb"), value.get("revision")
     ids = {field: value[key] for key, field in _IDS.items() if key in value}
@@ -85,7 +93,10 @@ def _from_value(value: Any) -> Pressed | None:
         return None
     if not all(isinstance(i, str) and 0 < len(i) <= _LONGEST_ID for i in ids.values()):
         return None
-    return Pressed(Verb(verb), revision=revision, **ids)
+    seen = value.get("seen", "")
+    if not isinstance(seen, str) or len(seen) > _LONGEST_SEEN:
+        return None
+    return Pressed(Verb(verb), revision=revision, seen=seen, **ids)
 
 
 def fields_of(
@@ -107,7 +118,7 @@ def fields_of(
 
 def _field_name(name: Any, verb: Verb | str, names: Mapping[str, str]) -> str:
     if name == WORDS:
-        return "reason" if verb == Verb.REJECT else "conditions"
+        return "reason" if verb in (Verb.REJECT, Verb.REJECT_ALL) else "conditions"
     match = _FIELD.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         return ""
@@ -154,9 +165,9 @@ def actions(element: Actions, lang: str) -> Iterator[Component]:
     # What a button covers must be readable on it as a whole; else it can still be typed.
     outside = [b for b in others if b.verb not in FURTHER or len(b.label) <= _LONGEST_BUTTON]
     if inside:
-        yield _form("decision", [*_decision(inside, lang), _row(_submit(button, lang) for button in inside)])
+        yield form("decision", [*_decision(inside, lang), row(submit(button, lang) for button in inside)])
     if outside:
-        yield _row(_press(button, lang) for button in outside)
+        yield row(_press(button, lang) for button in outside)
 
 
 def _decision(buttons: Sequence[Button], lang: str) -> Iterator[Component]:
@@ -164,13 +175,13 @@ def _decision(buttons: Sequence[Button], lang: str) -> Iterator[Component]:
         if button.verb is Verb.CHANGE:
             for name, field, shown in _edits(button):
                 label = text.plain(field.label)
-                yield _input(name, label, value=shown, multiline=field.multiline)
+                yield text_input(name, label, value=shown, multiline=field.multiline)
     takes = {button.verb for button in buttons}
     if takes == {Verb.REJECT}:
-        yield _input(WORDS, wording.text(lang, "input.reason"))
+        yield text_input(WORDS, wording.text(lang, "input.reason"))
     elif takes & {Verb.CHANGE, Verb.REJECT}:
         hint = wording.text(lang, "feishu.words_hint")
-        yield _input(WORDS, wording.text(lang, "feishu.words"), hint=hint)
+        yield text_input(WORDS, wording.text(lang, "feishu.words"), hint=hint)
         more = [field.hint for button in buttons for field in button.inputs if field.hint]
         yield from (small(hint) for hint in more)
 
@@ -178,7 +189,7 @@ def _decision(buttons: Sequence[Button], lang: str) -> Iterator[Component]:
 def question_form(element: Questions, send: Button, lang: str) -> Component:
     """All questions whole, each with its choices and a place for own words, and one button."""
     parts = [part for question in element.items for part in _question(question)]
-    return _form("answers", [*parts, _row([_submit(send, lang)])])
+    return form("answers", [*parts, row([submit(send, lang)])])
 
 
 def question_text(question: Question) -> Component:
@@ -204,7 +215,7 @@ def _question(question: Question) -> Iterator[Component]:
     yield question_text(question)
     if question.options:
         yield _select(question, f"a{index}")
-    yield _input(f"o{index}", question.other)
+    yield text_input(f"o{index}", question.other)
 
 
 def _select(question: Question, name: str) -> Component:
@@ -221,7 +232,10 @@ def _choice(label: str, value: str) -> Component:
     return {"text": plain(clipped(label, _LONGEST_OPTION)), "value": value}
 
 
-def _input(name: str, label: str, *, value: str = "", multiline: bool = True, hint: str = "") -> Component:
+def text_input(
+    name: str, label: str, *, value: str = "", multiline: bool = True, hint: str = ""
+) -> Component:
+    """A place for words."""
     whole: Component = {
         "tag": "input",
         "name": name,
@@ -238,21 +252,24 @@ def _input(name: str, label: str, *, value: str = "", multiline: bool = True, hi
     return {**whole, "default_value": value} if value else whole
 
 
-def _form(name: str, elements: list[Component]) -> Component:
+def form(name: str, elements: list[Component]) -> Component:
+    """What is sent together."""
     return {"tag": "form", "name": name, "elements": elements}
 
 
-def _row(buttons: Iterable[Component]) -> Component:
+def row(buttons: Iterable[Component]) -> Component:
+    """Buttons beside one another, as many as fit."""
     columns = [{"tag": "column", "width": "auto", "elements": [button]} for button in buttons]
     return {"tag": "column_set", "flex_mode": "flow", "columns": columns}
 
 
-def _submit(button: Button, lang: str) -> Component:
+def submit(button: Button, lang: str, *, before: str = "") -> Component:
+    """A button that sends its form; `before` is what stands in front of its label."""
     # Words alone send a call back: "approve with these changes" would say too much.
     changes = button.verb is Verb.CHANGE
     label = wording.text(lang, "feishu.change") if changes else button.submit or button.label
     submits = {"name": button.verb.value, "form_action_type": "submit"}
-    return {**_button(button, label), **submits}
+    return {**_button(button, before + label), **submits}
 
 
 def _press(button: Button, lang: str) -> Component:

@@ -82,6 +82,9 @@ class Verb(StrEnum):
     ALWAYS_RULE = "always_rule"
     ALWAYS_UNTIL = "always_until"
     ANSWER = "answer"
+    APPROVE_ALL = "approve_all"
+    """Approve every open step of a batch that was seen as it is stored."""
+    REJECT_ALL = "reject_all"
     ASK_AGAIN = "ask_again"
     BREAK_GLASS = "break_glass"
     """Approve alone, in an emergency: only offered to those who are listed for it."""
@@ -97,6 +100,8 @@ FURTHER = (Verb.ALWAYS, Verb.ALWAYS_RULE, Verb.ALWAYS_UNTIL)
 """Approvals that reach further than this call."""
 APPROVES = (Verb.APPROVE, *FURTHER)
 """Verbs that let the call run as it was asked."""
+TOGETHER = (Verb.APPROVE_ALL, Verb.REJECT_ALL)
+"""Verbs about all steps of a batch."""
 
 
 class Style(StrEnum):
@@ -143,6 +148,8 @@ class Button(Value):
     """For verbs that act on the task (`stop`, `retry`); otherwise empty."""
     held_id: str = ""
     """For verbs that act on a message that was held back (`do_now`, `leave`); otherwise empty."""
+    seen: str = ""
+    """For verbs about a batch (`inquiry_id` is one of its steps): what is shown of which step."""
     style: Style = Style.PLAIN
     inputs: tuple[Input, ...] = ()
     submit: str = ""
@@ -285,6 +292,25 @@ class Outcome(Value):
     text: Line
 
 
+class Step(Value):
+    """Begins one step of a batch: all up to the next one, or to `StepsEnd`, is about it.
+
+    `mark` is the letter a person types for it.
+    """
+
+    kind: Literal["step"] = "step"
+    mark: str
+    number: int
+    state: CardState
+    text: Line
+
+
+class StepsEnd(Value):
+    """Ends the last step of a batch: what follows is about all of them."""
+
+    kind: Literal["steps_end"] = "steps_end"
+
+
 class Actions(Value):
     """Buttons."""
 
@@ -322,6 +348,8 @@ Element = Annotated[
     | Questions
     | Attachment
     | Outcome
+    | Step
+    | StepsEnd
     | Actions
     | Hint
     | Footer,
@@ -340,6 +368,15 @@ class Card(Value):
     task_id: str = ""
     inquiry_id: str = ""
     revision: int = 0
+    inquiry_ids: tuple[str, ...] = ()
+    """Ids of the requests on it, if there are several; then `inquiry_id` is the first of them."""
+    numbers: tuple[int, ...] = ()
+    """Their numbers."""
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """Ids of all requests that it shows."""
+        return self.inquiry_ids or ((self.inquiry_id,) if self.inquiry_id else ())
 
     def settled(self) -> Card:
         """The same card with nothing left to press or to type."""
@@ -376,6 +413,6 @@ class Post(Value):
     """One message that should stand in the thread now, and the stored revision it shows."""
 
     key: str
-    """`status`, `request:<number>` or `result:<turn>`."""
+    """`status`, `request:<number>` (of a batch its lowest number) or `result:<turn>`."""
     revision: int
     card: Card

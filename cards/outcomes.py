@@ -59,10 +59,17 @@ def state(inquiry: Inquiry) -> CardState:
     return CardState(inquiry.state.value)
 
 
-def elements(inquiry: Inquiry, reader: Reader, *, followed_by: int | None = None) -> tuple[Element, ...]:
-    """Everything to say about an inquiry that is no longer open."""
+def elements(
+    inquiry: Inquiry, reader: Reader, *, followed_by: int | None = None, waits: bool = False
+) -> tuple[Element, ...]:
+    """Everything to say about an inquiry that is no longer open.
+
+    `waits`: what was approved does not begin before other steps of its turn are decided.
+    """
     decision = inquiry.decision
-    parts: list[Element] = [Outcome(state=state(inquiry), text=_sentence(inquiry, reader, followed_by))]
+    parts: list[Element] = [
+        Outcome(state=state(inquiry), text=_sentence(inquiry, reader, followed_by, waits))
+    ]
     if inquiry.run.state is Execution.UNKNOWN:
         text = wording.line(reader.lang, "outcome.unknown")
         parts.append(Outcome(state=CardState.UNKNOWN, text=text))
@@ -79,9 +86,15 @@ def is_news(inquiry: Inquiry) -> bool:
     return decision is None or decision.by.key != inquiry.asked_by.key
 
 
-def announcement(inquiry: Inquiry, reader: Reader) -> Card:
-    """What was decided (not how it then ran), as a message of one line."""
+def announcement(inquiry: Inquiry, reader: Reader, numbers: str = "") -> Card:
+    """What was decided (not how it then ran), as a message of one line.
+
+    `numbers` are those of all requests that were decided so in one go, if there are several.
+    """
+    several = "," in numbers or "-" in numbers
     who = wording.text(reader.lang, "announce", number=inquiry.number)
+    if several:
+        who = wording.text(reader.lang, "batch.announce", numbers=numbers)
     said = _sentence(
         inquiry.having(run=Run(state=Execution.UNKNOWN)), reader, None
     )  # says nothing of the run
@@ -93,7 +106,7 @@ def announcement(inquiry: Inquiry, reader: Reader) -> Card:
     )
 
 
-def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line:
+def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None, waits: bool = False) -> Line:
     lang, decision = reader.lang, inquiry.decision
     if decision is None or inquiry.state in (InquiryState.EXPIRED, InquiryState.WITHDRAWN):
         until = reader.time(inquiry.expires_at)
@@ -114,7 +127,7 @@ def _sentence(inquiry: Inquiry, reader: Reader, followed_by: int | None) -> Line
     if decision.limits:
         only = conditions.line(lang, decision.limits, reader.zone)
         decided = wording.line(lang, "outcome.limited", decided=decided, limits=only)
-    return wording.joined([decided, *_run(inquiry, reader)])
+    return wording.joined([decided, *_run(inquiry, reader, waits)])
 
 
 def _short(words: str) -> str:
@@ -144,19 +157,13 @@ def _key(inquiry: Inquiry, decision: Decision) -> str:
 _REACH = {Scope.TASK: "always", Scope.RULE: "always_rule", Scope.UNTIL: "always_until"}
 
 
-def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
+def _run(inquiry: Inquiry, reader: Reader, waits: bool) -> Iterator[Line]:
     """How the call went; nothing for what is no call and for what was not let run."""
     run, lang = inquiry.run, reader.lang
     if not is_call(inquiry) or not inquiry.run_allowed or run.state is Execution.UNKNOWN:
         return
     if run.state is Execution.NONE:
-        if run.refused:
-            later = "run.refused"
-        elif inquiry.settled:
-            later = "run.not_run"
-        else:
-            later = "run.starting" if inquiry.hold in (Hold.DEFERRED, Hold.LIVE) else "run.to_come"
-        yield wording.line(lang, later)
+        yield wording.line(lang, _before_it_runs(inquiry, waits))
         return
     started = reader.time(run.started_at) if run.started_at else wording.as_line("?")
     if run.state is Execution.STARTED:
@@ -173,6 +180,17 @@ def _run(inquiry: Inquiry, reader: Reader) -> Iterator[Line]:
             yield wording.line(lang, "run.exit", code=code[1])
     if inquiry.effective_input != inquiry.tool_input:
         yield wording.line(lang, "run.as_changed")
+
+
+def _before_it_runs(inquiry: Inquiry, waits: bool) -> str:
+    """What is said of a call that may run and did not yet. `waits`: others of its turn are still open."""
+    if inquiry.run.refused:
+        return "run.refused"
+    if inquiry.settled:
+        return "run.not_run"
+    if waits:
+        return "batch.waits"
+    return "run.starting" if inquiry.hold in (Hold.DEFERRED, Hold.LIVE) else "run.to_come"
 
 
 def _words(inquiry: Inquiry, decision: Decision, lang: str) -> Iterator[Element]:

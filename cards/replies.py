@@ -7,88 +7,122 @@ a question back. Nothing that a person wrote is lost: ordinary words come back a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
 
-from pydantic import Field
-
-from agent_runner.model import REQUEST_APPROVAL, Inquiry, Kind, Scope, Value, Verdict
-from cards import choices, limits, visible
+from agent_runner.model import REQUEST_APPROVAL, Inquiry, Kind, Scope, Verdict
+from cards import batch, batch_replies, choices, limits, visible
 from cards.answers import Ask, Unsure, answers_from_form, answers_typed
+from cards.meant import AskBack, Control, Decide, DecideAll, DecideSeveral, NotAnAnswer, Nothing, Reply
 from cards.model import APPROVES, FURTHER, Verb
 from cards.spoken import Heard, command, hear, shadow, split_number, without_mentions
 
-
-class Decide(Value):
-    """A decision on one inquiry, as it should be recorded if this person may decide."""
-
-    kind: Literal["decide"] = "decide"
-    inquiry_id: str
-    verdict: Verdict
-    reason: str = ""
-    conditions: str = ""
-    input: dict[str, Any] | None = None
-    """The whole edited input, if any field was edited."""
-    answers: dict[str, str] | None = None
-    """Question text -> label, labels joined with ", ", or the person's words (engine fact E17)."""
-    scope: Scope = Scope.ONCE
-    break_glass: bool = False
-    confirm: str = ""
+__all__ = [
+    "AskBack",
+    "Control",
+    "Decide",
+    "DecideAll",
+    "DecideSeveral",
+    "NotAnAnswer",
+    "Nothing",
+    "Reply",
+    "from_form",
+    "parse",
+    "scope_of",
+]
 
 
-class AskBack(Value):
-    """Not certain: say `wording.ask_back(lang, code, nested, **details)`. Nothing is decided.
-
-    `nested` are details that are words of ours themselves: place -> key of `cards.wording`.
-    """
-
-    kind: Literal["ask_back"] = "ask_back"
-    code: str
-    details: dict[str, str] = Field(default_factory=dict)
-    nested: dict[str, str] = Field(default_factory=dict)
-
-
-class Control(Value):
-    """A command about the task itself."""
-
-    kind: Literal["control"] = "control"
-    command: Literal["stop", "status", "help", "retry"]
-
-
-class NotAnAnswer(Value):
-    """Ordinary words: a follow-up for the agent."""
-
-    kind: Literal["not_an_answer"] = "not_an_answer"
-    text: str
-
-
-class Nothing(Value):
-    """No words at all (a sticker, an image, blanks)."""
-
-    kind: Literal["nothing"] = "nothing"
-
-
-Reply = Decide | AskBack | Control | NotAnAnswer | Nothing
-
-
-def parse(text: str, open_inquiries: Sequence[Inquiry], *, quoted: int | None = None) -> Reply:
-    """What a message means while these inquiries are open; `quoted` is the request replied to.
+def parse(text: str, inquiries: Iterable[Inquiry], *, quoted: int | Sequence[int] | None = None) -> Reply:
+    """What a message means to a task with these inquiries; `quoted` are those that were replied to.
 
     Never raises. Whether that person may decide is not looked at here.
     """
+    known = sorted(inquiries, key=lambda inquiry: inquiry.number)
+    open_here = [inquiry for inquiry in known if inquiry.open]
+    about = (quoted,) if isinstance(quoted, int) else tuple(quoted or ())
     said = without_mentions(text)
     if not any(char.isalnum() for char in said):
         return Control(command="help") if said.strip() in ("?", "？") else Nothing()
     number, rest = split_number(said)
-    if number is None:
-        control = _control(said, open_inquiries)
-        if control is not None:
-            return control
-        number, rest = quoted, said
-    elif quoted is not None and quoted != number:
-        details = {"quoted": str(quoted), "number": str(number)}
+    if number is not None and about and number not in about:
+        details = {"quoted": str(about[0]), "number": str(number)}
         return AskBack(code="which_conflict", details=details)
-    return _addressed(said, rest, number, open_inquiries)
+    if number is not None:
+        return _addressed(said, rest, number, open_here)
+    control = _control(said, open_here)
+    if control is not None:
+        return control
+    if len(about) == 1:
+        return _addressed(said, said, about[0], open_here)
+    if about:
+        open_here = [inquiry for inquiry in open_here if inquiry.number in about]
+        if not open_here:
+            return _not_open(about[0], said, said)
+    together = _together(said, known, open_here)
+    return together or _addressed(said, said, None, open_here)
+
+
+def _together(said: str, known: Sequence[Inquiry], open_here: Sequence[Inquiry]) -> Reply | None:
+    """An answer to the steps of a batch, by their letters or to all; None if it is none."""
+    batches = [batch.lettered(unit) for unit in batch.units(known) if len(unit) > 1]
+    steps = next((b for b in batches if any(step in open_here for step in b.values())), None)
+    if steps is None:
+        return None
+    waiting = {mark: step for mark, step in steps.items() if step in open_here}
+    others = [inquiry for inquiry in open_here if inquiry not in waiting.values()]
+    try:
+        found = batch_replies.read(said, waiting)
+        if found is None:
+            return _which(said, waiting) if len(waiting) > 1 and not others else None
+    except batch_replies.Doubt as doubt:
+        return _doubtful(doubt, steps, waiting)
+    if any(not isinstance(_about(other, said, said), NotAnAnswer) for other in others):
+        return _which_of(open_here)
+    if isinstance(found, batch_replies.All):
+        rejects = found.choice == batch_replies.REJECT
+        return DecideAll(
+            inquiry_id=next(iter(waiting.values())).id,
+            verdict=Verdict.REJECT if rejects else Verdict.APPROVE,
+            reason=found.words,
+            seen={step.number: step.revision for step in waiting.values()},
+        )
+    return _several([_piece(steps[piece.mark], piece) for piece in found])
+
+
+def _several(decides: Sequence[Reply]) -> Reply:
+    """All of them as one; the first that is not certain leaves all undecided."""
+    sure = tuple(decide for decide in decides if isinstance(decide, Decide))
+    if len(sure) < len(decides):
+        return next(decide for decide in decides if not isinstance(decide, Decide))
+    return sure[0] if len(sure) == 1 else DecideSeveral(decides=sure)
+
+
+def _piece(step: Inquiry, piece: batch_replies.Piece) -> Reply:
+    verbs = (Verb.APPROVE, Verb.CHANGE, Verb.REJECT, *FURTHER)
+    verb = verbs[piece.choice - 1]
+    if verb not in choices.verbs(step):
+        return AskBack(code="no_such_step_choice", details={"choice": f"{piece.mark}{piece.choice}"})
+    return _decide(step, verb, piece.words)
+
+
+def _doubtful(
+    doubt: batch_replies.Doubt, steps: Mapping[str, Inquiry], waiting: Mapping[str, Inquiry]
+) -> Reply:
+    about = steps.get(doubt.details.get("step", "")) or next(iter(waiting.values()))
+    details = {**_named(waiting), "number": str(about.number), **doubt.details}
+    return AskBack(code=doubt.code, details=details)
+
+
+def _named(waiting: Mapping[str, Inquiry]) -> dict[str, str]:
+    """The open steps, and how one of them is answered."""
+    listed = ", ".join(f"{mark} (#{step.number})" for mark, step in waiting.items())
+    return {"steps": listed, "example": f"{next(iter(waiting))}1"}
+
+
+def _which(said: str, waiting: Mapping[str, Inquiry]) -> Reply:
+    """What would answer one step, to several: asked back, naming the letters."""
+    if all(isinstance(_about(step, said, said), NotAnAnswer) for step in waiting.values()):
+        return NotAnAnswer(text=said)
+    return AskBack(code="which_step", details=_named(waiting))
 
 
 def _control(said: str, open_inquiries: Sequence[Inquiry]) -> Reply | None:
@@ -118,6 +152,10 @@ def _addressed(said: str, rest: str, number: int | None, open_inquiries: Sequenc
         return _about(open_inquiries[0], rest, said)
     if all(isinstance(_about(inquiry, rest, said), NotAnAnswer) for inquiry in open_inquiries):
         return NotAnAnswer(text=said)
+    return _which_of(open_inquiries)
+
+
+def _which_of(open_inquiries: Sequence[Inquiry]) -> AskBack:
     numbers = [f"#{inquiry.number}" for inquiry in open_inquiries]
     details = {"requests": ", ".join(numbers), "number": numbers[0][1:]}
     return AskBack(code="which_request", details=details)

@@ -21,12 +21,12 @@ from cards.model import (
     Hint,
     Paragraph,
     Questions,
+    Step,
     Theirs,
 )
-from cards.slack_draw import DRAW, head, header
+from cards.slack_draw import DIVIDER, DRAW, head, header
 from cards.slack_parts import (
     TEXT,
-    Json,
     escaped,
     rich,
     run,
@@ -53,7 +53,6 @@ SUMMARY = 300
 
 _SHORT = 70
 """Characters that stay of each text of a question where the usual beginning is still too long."""
-_DIVIDER: Json = {"type": "divider"}
 
 
 def render(card: Card) -> list[dict[str, Any]]:
@@ -83,6 +82,14 @@ def fits(card: Card) -> bool:
 def _within(card: Card, total: int) -> bool:
     blocks = render(card)
     return len(blocks) <= BLOCKS and size(blocks) <= total
+
+
+def holds(card: Card, *, small: bool = False) -> bool:
+    """Whether the card fits with files for single texts: then every step of a batch keeps its buttons."""
+    enough = _is_small if small else fits
+    if len(card.elements) > BLOCKS * 3:
+        return False
+    return enough(fitted(card, enough, uploaded=True).card)
 
 
 def _is_small(card: Card) -> bool:
@@ -118,6 +125,8 @@ def _gathered(card: Card, uploaded: bool, prefix: str) -> Fitted:
     texts: list[str] = []
     rest: list[Element] = []
     for element in card.elements:
+        if isinstance(element, Step):  # what follows in the file is of this one
+            texts.append(text.raw(element.text))
         alone = fitted(card.model_copy(update={"elements": (element,)}), _never, uploaded=True)
         rest += (kept for kept in alone.card.elements if not isinstance(kept, Attachment))
         for file in alone.files:
@@ -198,7 +207,7 @@ def home(cards: Sequence[Card], title: str, empty: str, more: Callable[[int], st
     if not cards:
         blocks.append(rich(section(run(empty or "…"))))
     for at, card in enumerate(cards):
-        added = [_DIVIDER, *render(_for_home(card))]
+        added = [DIVIDER, *render(_for_home(card))]
         last = at + 1 == len(cards)
         room = slack_forms.VIEW_BLOCKS - (0 if last else 1)
         if len(blocks) + len(added) > room or weight([*blocks, *added]) > slack_forms.VIEW_BYTES:

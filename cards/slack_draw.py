@@ -29,6 +29,8 @@ from cards.model import (
     Question,
     Questions,
     Quote,
+    Step,
+    StepsEnd,
     Warn,
 )
 from cards.slack_forms import MORE, SLOT, input_block, value_of
@@ -80,6 +82,7 @@ _EMOJI: Mapping[CardState, str] = {
     CardState.STUCK: "🆘",
 }
 """In front of the words that say the same."""
+DIVIDER: Json = {"type": "divider"}
 _LOOK = {Op.SAME: {}, Op.ADDED: {"bold": True}, Op.REMOVED: {"strike": True}, Op.GAP: {}}
 
 
@@ -110,6 +113,14 @@ def _warning(element: Warn, _: str) -> list[Json]:
 
 def _outcome(element: Outcome, _: str) -> list[Json]:
     return [rich(section([*run(f"{_EMOJI[element.state]} "), *line(element.text, bold=True)]))]
+
+
+def _step(element: Step, _: str) -> list[Json]:
+    return [DIVIDER, rich(section([*run(f"{_EMOJI[element.state]} "), *line(element.text, bold=True)]))]
+
+
+def _steps_end(_: StepsEnd, __: str) -> list[Json]:
+    return [DIVIDER]
 
 
 def _code(element: Code, lang: str) -> list[Json]:
@@ -299,6 +310,8 @@ DRAW: Mapping[type[Element], Callable[[Any, str], list[Json]]] = {
     Prose: _prose,
     Attachment: _attachment,
     Questions: _questions,
+    Step: _step,
+    StepsEnd: _steps_end,
     Actions: _actions,
     Hint: _hint,
     Footer: _footer,

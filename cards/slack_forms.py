@@ -34,7 +34,7 @@ _NAMED = 20
 """Fields named in the note about what cannot be edited; the rest are counted."""
 _NAME = 60
 """Characters of each such name."""
-_KEYS = {"v": "verb", "i": "inquiry_id", "t": "task_id", "h": "held_id", "r": "revision"}
+_KEYS = {"v": "verb", "i": "inquiry_id", "t": "task_id", "h": "held_id", "r": "revision", "s": "seen"}
 
 
 class Pressed(NamedTuple):
@@ -45,6 +45,8 @@ class Pressed(NamedTuple):
     task_id: str
     held_id: str
     revision: int
+    seen: str = ""
+    """What it shows of which step, if it is about a batch."""
 
 
 def value_of(button: Button) -> str:
@@ -82,11 +84,12 @@ def _pressed(found: Any) -> Pressed | None:
         return None
     ids = [found.get(key, "") for key in "ith"]
     verb, revision = found.get("v"), found.get("r")
-    if not all(isinstance(one, str) for one in (verb, *ids)) or sum(map(bool, ids)) != 1:
+    seen = found.get("s", "")
+    if not all(isinstance(one, str) for one in (verb, seen, *ids)) or sum(map(bool, ids)) != 1:
         return None
     if type(revision) is not int or revision < 0:  # `True` is an int to isinstance
         return None
-    return Pressed(Verb(str(verb)), ids[0], ids[1], ids[2], revision)
+    return Pressed(Verb(str(verb)), ids[0], ids[1], ids[2], revision, seen)
 
 
 def fields_of(values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, list[str]]:

@@ -89,7 +89,7 @@ _NEAR = re.compile(
     r"|^不(?![过知如是])|^没问题|^可以|^好的?(?![\w])|^行(?![\w])|^はい|^いいえ|問題(?:ない|ありません)"
 )
 _NUMBERED = re.compile(r"([0-9]+)(?P<gap>[\s.)、,:;，。：；）]*+)(?P<words>.*)", re.DOTALL)
-_COUNTED = re.compile(r"[个個次点點分天号號台条條件つ回時时秒小年月日人]")
+COUNTED = re.compile(r"[个個次点點分天号號台条條件つ回時时秒小年月日人]")
 """Counters: `3个pod挂了` is about three pods, not an answer."""
 
 _MENTIONS = re.compile(
@@ -219,7 +219,7 @@ def _numbered(said: str, match: re.Match[str], offered: int) -> Heard:
     """`1`, `2 <what>`, `3 <why>`, `4`; `5` and `6` where they are offered."""
     number, gap = match[1], match["gap"]
     words = said[match.start("words") :]
-    if words and not gap and (words[0].isascii() or _COUNTED.match(words)):
+    if words and not gap and (words[0].isascii() or COUNTED.match(words)):
         return Heard("words" if len(words) > 1 and match["words"][0].isalpha() else "unclear")
     if words and match["words"][0].isdigit() and not re.search(r"\s", gap):  # 1,3  2.5 hours  2:00
         return Heard("words" if re.search(r"[^\W\d_]", words) else "no_such_choice")

@@ -28,6 +28,8 @@ from cards.model import (
     Question,
     Questions,
     Quote,
+    Step,
+    StepsEnd,
     Theirs,
     Verb,
     Warn,
@@ -114,6 +116,14 @@ def _question(question: Question, several: bool) -> Iterator[str]:
             yield from (INDENT * 2 + line for line in _indented(option.preview))
 
 
+def _step(element: Step, _: str) -> list[str]:
+    return ["", plain(element.text)]
+
+
+def _steps_end(_: StepsEnd, __: str) -> list[str]:
+    return [""]
+
+
 def _hint(element: Hint, _: str) -> list[str]:
     return [element.text]
 
@@ -134,6 +144,8 @@ _DRAW: Mapping[type[Element], Callable[[Any, str], list[str]]] = {
     Diff: _diff,
     Fields: _fields,
     Questions: _questions,
+    Step: _step,
+    StepsEnd: _steps_end,
     Hint: _hint,
     Actions: _actions,
 }

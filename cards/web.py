@@ -9,9 +9,12 @@ Everything that acts carries `data-verb` (see `model.Verb`), `data-revision`, an
 `data-inquiry` or `data-task`:
 
 * `<button type="button" data-verb=...>`: send the verb (`approve`, `always`, `always_rule`,
-  `always_until`, `ask_again`, `stop`, `retry`);
+  `always_until`, `approve_all`, `ask_again`, `stop`, `retry`);
 * `<form class="card-form" data-verb=...>`: on submit send the verb with the form's fields, as they
-  are, as `{name: [values]}`. `change` and `reject` forms sit inside `<details>`, `answer` is open.
+  are, as `{name: [values]}`. `change`, `reject` and `reject_all` forms sit inside `<details>`,
+  `answer` is open. `data-seen`, where it is, is sent along.
+
+On the card of a batch, each step is one `<section class="card-step" data-step=<letter>>`.
 
 Names of fields (`i` counts questions from 0, in the order of the tool's input):
 
@@ -19,7 +22,7 @@ Names of fields (`i` counts questions from 0, in the order of the tool's input):
 `conditions`       `change`: what to change, in words
 `input.<field>`    `change`: one per editable field, prefilled. `data-kind` is `text`, `number`,
                    `boolean` (`true`/`false`) or `json`; values hold the escapes of `cards.visible`
-`reason`           `reject`: why not; `break_glass`: why alone; required
+`reason`           `reject`, `reject_all`: why not; `break_glass`: why alone; required
 `confirm`          `break_glass`: a box to tick, whose value is `#<number>`; required
 `answer.<i>`       `answer`: indexes (from 0) of the picked options, or `other`
 `other.<i>`        `answer`: the person's own words
@@ -31,7 +34,7 @@ undoes the escapes, and asks back what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -61,6 +64,8 @@ from cards.model import (
     Question,
     Questions,
     Quote,
+    Step,
+    StepsEnd,
     Warn,
 )
 
@@ -82,8 +87,26 @@ def render(card: Card) -> str:
     head = [tag("h3", {"class": "card-title"}, line(card.title))]
     if card.summary:
         head.append(tag("p", {"class": "card-summary"}, line(card.summary)))
-    body = [tag("header", {"class": "card-header"}, *head), *map(_element, card.elements)]
+    body = [tag("header", {"class": "card-header"}, *head), *_body(card.elements)]
     return str(tag("article", attributes, LINE_BREAK, LINE_BREAK.join(body), LINE_BREAK))
+
+
+def _body(elements: Iterable[Element]) -> Iterator[Markup]:
+    """The elements, those of each step of a batch together."""
+    step: Step | None = None
+    inside: list[Markup] = []
+    for element in (*elements, StepsEnd()):
+        if not isinstance(element, Step | StepsEnd):
+            inside.append(_element(element))
+            continue
+        yield from inside if step is None else [_step(step, inside)]
+        step, inside = (element if isinstance(element, Step) else None), []
+
+
+def _step(step: Step, inside: Iterable[Markup]) -> Markup:
+    attributes = {"class": f"card-step card-step-{step.state}", "data-step": step.mark}
+    head = tag("h4", {"class": "card-step-title"}, line(step.text))
+    return tag("section", attributes, head, LINE_BREAK, LINE_BREAK.join(inside))
 
 
 def _element(element: Element) -> Markup:
@@ -190,6 +213,7 @@ def _target(button: Button) -> dict[str, Any]:
         "data-task": button.task_id or None,
         "data-held": button.held_id or None,
         "data-revision": button.revision,
+        "data-seen": button.seen or None,
     }
 
 

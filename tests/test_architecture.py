@@ -149,7 +149,6 @@ LONG: dict[str, tuple[int, str]] = {
     "bot/handle.py": (MOST_LINES, "one gate for every way in"),
     "bot/web/inbound.py": (MOST_LINES, "every payload of the page and the API is read here"),
     "bot/web/words.py": (MOST_LINES, "sentences in three languages, no logic"),
-    "cards/compose.py": (MOST_LINES, "all structure of a request's card"),
     "cards/model.py": (MOST_LINES, "the closed set of elements, values only"),
     "cards/slack_draw.py": (MOST_LINES, "one function for each kind of element"),
     "cards/web.py": (MOST_LINES, "one function for each kind of element"),

@@ -54,6 +54,10 @@ class FeishuClient:
             return Fitted(card=card, files=())
         return feishu.fit(card, uploaded=uploaded, small=form is not Form.CARD, prefix=prefix)
 
+    def holds(self, card: Card) -> bool:
+        """Whether these steps of a batch fit on one card, if need be with files."""
+        return feishu.holds(card, small=self.first_form is not Form.CARD)
+
     async def post(self, place: Place, shown: Shown) -> str:
         """Replies in the thread; returns the message's id."""
         kind, content = self._content(shown)

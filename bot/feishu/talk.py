@@ -15,9 +15,10 @@ from bot.feishu import inbound, probe
 from bot.feishu.client import FeishuClient
 from bot.feishu.inbound import Click, Payload
 from bot.feishu.people import People
-from cards import compose, feishu, feishu_forms, wording
+from cards import batch, compose, feishu, feishu_forms, wording
+from cards.batch_card import batch_card
 from cards.feishu_text import LOCALES
-from cards.model import APPROVES, Card
+from cards.model import APPROVES, Card, Verb
 from cards.people import Names
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,9 @@ PAUSE_MS = 3_500
 """How long the courier keeps away from a card that is being answered: Feishu waits 3 s for the answer."""
 SETTLES = 0.3
 """Seconds after the answer in which an update of the card could still be undone by it."""
+
+REPAINTED = ("reply.decided", "reply.voted", "reply.decided_together", "reply.voted_together")
+"""What a press came to that is answered with the card as it is now."""
 
 Answer = dict[str, Any]
 
@@ -119,48 +123,53 @@ class Talk:
             return self._toast(Told(None, error))
         try:
             told = await self._decide(click, actor, inquiry)
-            return await self._answered(told, inquiry)
+            return await self._answered(told, click, inquiry)
         finally:
             self._resume_later(inquiry.task_id, press)
 
     async def _decide(self, click: Click, actor: Actor, inquiry: Inquiry) -> Told | str:
-        names = feishu_forms.form_names(self._card(inquiry, self.client.languages[0], ()))
-        fields = feishu_forms.fields_of(click.form, click.pressed.verb, names)
-        approves = click.pressed.verb in APPROVES
-        if approves and inquiry.open and feishu_forms.says_more(inquiry, fields):
+        verb = click.pressed.verb
+        names = feishu_forms.form_names(self._card((inquiry,), self.client.languages[0], {}))
+        fields = feishu_forms.fields_of(click.form, verb, names)
+        if verb is Verb.APPROVE_ALL and "".join(fields.get("conditions", ())).strip():
+            return "feishu.words_left"
+        if verb in APPROVES and inquiry.open and feishu_forms.says_more(inquiry, fields):
             return "feishu.words_left"
         return await self.conversation.press(Pressed(actor=actor, fields=fields, **click.pressed._asdict()))
 
-    async def _answered(self, told: Told | str, inquiry: Inquiry) -> Answer:
+    async def _answered(self, told: Told | str, click: Click, inquiry: Inquiry) -> Answer:
         if isinstance(told, str):
             return {"toast": self._words("warning", {lang: wording.text(lang, told) for lang in LOCALES})}
         answer = self._toast(told)
-        if told.reply is None or told.reply.key not in ("reply.decided", "reply.voted", "reply.voted_no"):
+        if told.reply is None or told.reply.key not in REPAINTED:
             return answer
         try:
-            current, people = await asyncio.to_thread(self._current, inquiry.id)
+            steps, people = await asyncio.to_thread(self._current, click, inquiry)
         except TryLater:
             return answer
-        cards = [self._card(current, lang, people) for lang in self.client.languages]
+        cards = [self._card(steps, lang, people) for lang in self.client.languages] if steps else []
         fitted = [feishu.fit(card, uploaded=True) for card in cards]
-        if not fitted[0].files:  # with files the courier has to see to them first
+        if fitted and not fitted[0].files:  # with files the courier has to see to them first
             answer["card"] = _raw(feishu.render(fitted[0].card, [one.card for one in fitted[1:]]))
         return answer
 
-    def _current(self, inquiry_id: str) -> tuple[Inquiry, Names]:
+    def _current(self, click: Click, inquiry: Inquiry) -> tuple[tuple[Inquiry, ...], dict[str, Names]]:
+        """What the pressed card is about as it is now; nothing if it is not known which card that is."""
         desk = self.conversation.desk
-        inquiry = desk.store.inquiry(inquiry_id)
-        return inquiry, desk.handler.approvers(inquiry, "feishu")
+        snap = desk.store.snapshot(inquiry.task_id)
+        receipts = self.conversation.registers.receipts(inquiry.task_id).values()
+        receipt = next((one for one in receipts if one.message_id == click.message_id), None)
+        steps: tuple[Inquiry, ...] = (snap.inquiry(inquiry.id),)
+        if len(batch.steps_of(steps[0], snap.inquiries)) > 1:
+            steps = tuple(one for one in snap.inquiries if receipt is not None and receipt.shows(one.number))
+        return steps, {one.id: desk.handler.approvers(one, "feishu") for one in steps}
 
-    def _card(self, inquiry: Inquiry, lang: str, people: Names) -> Card:
+    def _card(self, steps: tuple[Inquiry, ...], lang: str, people: dict[str, Names]) -> Card:
         conversation = self.conversation
-        return compose.inquiry_card(
-            inquiry,
-            lang=lang,
-            zone=conversation.zone,
-            now=conversation.clock(),
-            approver_names=people,
-        )
+        look: dict[str, Any] = {"lang": lang, "zone": conversation.zone, "now": conversation.clock()}
+        if len(steps) > 1:
+            return batch_card(steps, approver_names=people, **look)
+        return compose.inquiry_card(steps[0], approver_names=people.get(steps[0].id, ()), **look)
 
     def _resume_later(self, task_id: str, press: str) -> None:
         task = asyncio.ensure_future(self._resume(task_id, press))

@@ -48,6 +48,11 @@ class SlackClient:
             return Fitted(card=card, files=())
         return slack.fit(card, uploaded=uploaded, small=form is not Form.CARD, prefix=prefix)
 
+    def holds(self, card: Card) -> bool:
+        """Whether these steps of a batch fit on one card, if need be with files."""
+        small = self.first_form is not Form.CARD
+        return slack.holds(card, small=small)
+
     async def post(self, place: Place, shown: Shown) -> str:
         """Puts a new message into the thread; returns its ts."""
         answer = await self.api.call(

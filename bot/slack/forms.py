@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_runner.errors import CountersignError, FixInput, TryLater
+from agent_runner.model import Actor, Inquiry
 from bot import telling
 from bot.commands import Pressed
 from bot.conversation import Conversation
@@ -18,8 +19,8 @@ from bot.slack import inbound
 from bot.slack.client import SlackClient
 from bot.slack.inbound import Click, Payload
 from bot.slack.people import People
-from cards import compose, slack_forms, visible, wording
-from cards.model import Button, Verb
+from cards import batch_card, compose, slack_forms, visible, wording
+from cards.model import TOGETHER, Button, Verb
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,8 @@ class Forms:
     async def open(self, click: Click) -> None:
         """Opens a form at once, because the trigger lives 3 s; then looks up what belongs in it."""
         api, lang = self._client.api, self._lang
-        private = _private(click.pressed.inquiry_id, click.pressed.revision)
+        pressed = click.pressed
+        private = _private(pressed.inquiry_id, pressed.revision, pressed.seen)
         title = wording.text(lang, "notice.title")
         waiting = slack_forms.loading(title, private, wording.text(lang, "form.loading"))
         try:
@@ -53,9 +55,11 @@ class Forms:
             return
         try:
             actor = await self._people.actor(click.user, click.team)
-            inquiry = await asyncio.to_thread(self._conversation.desk.look, actor, click.pressed.inquiry_id)
-            button = compose.button(click.pressed.verb, inquiry, lang)
-            shown = slack_forms.modal(button, _private(inquiry.id, inquiry.revision), lang)
+            inquiry = await asyncio.to_thread(self._looked_at, actor, pressed.verb, pressed.inquiry_id)
+            revision = pressed.revision if pressed.verb in TOGETHER else inquiry.revision
+            private = _private(inquiry.id, revision, pressed.seen)
+            button = self._button(pressed.verb, inquiry).having(revision=revision)
+            shown = slack_forms.modal(button, private, lang)
         except CountersignError as error:
             shown = slack_forms.notice(title, telling.told(error, lang))
         try:
@@ -63,6 +67,16 @@ class Forms:
         except REFUSED as error:
             log.info("a form could not be filled in: %s", error)
             await self._conversation.tell(click.place, actor, wording.text(lang, "chat.form_failed"))
+
+    def _looked_at(self, actor: Actor, verb: Verb, inquiry_id: str) -> Inquiry:
+        """A request about which somebody is about to say something; raises if they cannot."""
+        desk = self._conversation.desk
+        return desk.look_at_all(actor, inquiry_id) if verb in TOGETHER else desk.look(actor, inquiry_id)
+
+    def _button(self, verb: Verb, inquiry: Inquiry) -> Button:
+        if verb in TOGETHER:
+            return batch_card.button(verb, (inquiry,), self._lang)
+        return compose.button(verb, inquiry, self._lang)
 
     async def submitted(self, body: Payload) -> Answer | None:
         """What to answer to a submitted form; None closes it. What was typed is never lost by an error."""
@@ -84,13 +98,14 @@ class Forms:
         actor = await self._people.actor(user, team)
         try:
             inquiry = await asyncio.to_thread(self._conversation.desk.store.inquiry, form.inquiry_id)
-            button = compose.button(form.verb, inquiry, self._lang).having(revision=form.revision)
+            button = self._button(form.verb, inquiry).having(revision=form.revision)
             names = slack_forms.form_names(button)
             pressed = Pressed(
                 actor=actor,
                 verb=form.verb,
                 revision=form.revision,
                 inquiry_id=form.inquiry_id,
+                seen=form.seen,
                 fields=_touched(slack_forms.fields_of(form.values, names), button),
             )
             reply = await asyncio.to_thread(self._conversation.desk.press, pressed)
@@ -115,6 +130,7 @@ class _Form:
         self.inquiry_id = str(about.get("i") or "")
         revision = about.get("r")
         self.revision = revision if isinstance(revision, int) else 0
+        self.seen = str(about.get("s") or "")
         state = view.get("state")
         values = state.get("values") if isinstance(state, Mapping) else None
         self.values: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
@@ -139,7 +155,7 @@ def _block(reply: Reply, button: Button, names: Mapping[str, str]) -> str:
     """The input that a question back is about."""
     wanted = f"input.{reply.details['field']}" if "field" in reply.details else ""
     if not wanted:
-        wanted = "reason" if button.verb is Verb.REJECT else "conditions"
+        wanted = "conditions" if button.verb is Verb.CHANGE else "reason"
     return next((block for block, name in names.items() if name == wanted), "")
 
 
@@ -154,6 +170,6 @@ def _touched(fields: dict[str, list[str]], button: Button) -> dict[str, list[str
     }
 
 
-def _private(inquiry_id: str, revision: int) -> str:
-    """What a form carries along: which request, and the revision it shows."""
-    return json.dumps({"i": inquiry_id, "r": revision})
+def _private(inquiry_id: str, revision: int, seen: str) -> str:
+    """What a form carries along: which request, and the revision it shows; of a batch, of each step."""
+    return json.dumps({"i": inquiry_id, "r": revision, **({"s": seen} if seen else {})})

@@ -23,7 +23,7 @@ from cards.model import Verb
 
 log = logging.getLogger(__name__)
 
-FORMS = (Verb.CHANGE, Verb.REJECT)
+FORMS = (Verb.CHANGE, Verb.REJECT, Verb.REJECT_ALL)
 """Verbs whose button opens a form."""
 
 

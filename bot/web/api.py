@@ -13,11 +13,13 @@ from starlette.routing import Route
 from agent_runner.audit import Entry
 from agent_runner.errors import CountersignError, NotSignedIn
 from agent_runner.model import InquiryState, Task, TaskState
+from bot import together
 from bot.commands import AskedAgain, Retried, Revoked, Stopped
 from bot.web import events, inbound, record, views
 from bot.web.guard import language, service_of, signed_in
 from bot.web.service import Service
-from cards import compose, text
+from cards import posts as thread
+from cards import text
 
 HEALTH_SECONDS = 1.3
 """How long the store may take before it counts as down (an answer within 1.5 s, case E04)."""
@@ -105,7 +107,7 @@ async def posts(request: Request) -> Response:
 
 def _posts(service: Service, task_id: str, lang: str) -> dict[str, Any]:
     snap, handler = service.store.snapshot(task_id), service.handler
-    shown = compose.posts(
+    shown = thread.posts(
         snap.task,
         snap.inquiries,
         progress=service.registers.progress(task_id),
@@ -178,6 +180,17 @@ async def decide(request: Request) -> Response:
     command = inbound.chose(actor, request.path_params["id"], await body_of(request))
     inquiry = await run_in_threadpool(service_of(request).handler.choose, command)
     return JSONResponse(views.inquiry(inquiry))
+
+
+async def decide_batch(request: Request) -> Response:
+    """`POST /api/batches/{batch}/decision`: one word about all open steps of one turn."""
+    actor = await signed_in(request)
+    body, handler = await body_of(request), service_of(request).handler
+    steps = await run_in_threadpool(together.of_batch, handler, request.path_params["batch"])
+    command = inbound.chose_all(actor, steps[0].id, body)
+    chosen = await run_in_threadpool(handler.choose_all, command)
+    after = await run_in_threadpool(together.of_batch, handler, request.path_params["batch"])
+    return JSONResponse(views.chosen(chosen, after))
 
 
 async def ask_again(request: Request) -> Response:
@@ -279,6 +292,7 @@ ROUTES = [
     Route("/api/inquiries", list_inquiries),
     Route("/api/inquiries/{id}", show_inquiry),
     Route("/api/inquiries/{id}/decision", decide, methods=["POST"]),
+    Route("/api/batches/{batch}/decision", decide_batch, methods=["POST"]),
     Route("/api/inquiries/{id}/ask_again", ask_again, methods=["POST"]),
     Route("/api/grants", list_grants),
     Route("/api/grants/{id}/revoke", revoke_grant, methods=["POST"]),

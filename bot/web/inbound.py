@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent_runner.errors import FixInput
 from agent_runner.model import Actor, Condition, ConditionKind, Scope, Verdict, before
-from bot.commands import Ask, Chose, Said
+from bot.commands import Ask, Chose, ChoseAll, Said
 
 BODY_BYTES = 2_000_000
 """Largest body that is read; the longest text a task may have is far below it."""
@@ -53,10 +53,14 @@ class Page(NamedTuple, Generic[T]):
 
 
 class Click(NamedTuple):
-    """A button or form of a card: the revision it showed, and its fields as typed."""
+    """A button or form of a card: the revision it showed, and its fields as typed.
+
+    `seen` is what it showed of which step, for a button about a batch.
+    """
 
     revision: int | None
     fields: dict[str, list[str]]
+    seen: str = ""
 
 
 # --- bodies ------------------------------------------------------------------------------------
@@ -117,14 +121,36 @@ def chose(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> Chose:
     )
 
 
+def chose_all(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> ChoseAll:
+    """`POST /api/batches/{batch}/decision`."""
+    fields = _Fields(body, "verdict", "reason", "digests")
+    return ChoseAll(
+        actor=actor,
+        inquiry_id=inquiry_id,
+        verdict=fields.one_of("verdict", Verdict, None),
+        reason=fields.text("reason"),
+        digests=_texts(fields, "digests"),
+    )
+
+
+def _texts(fields: _Fields, name: str) -> tuple[str, ...] | None:
+    """A list of texts, or None if it was left out."""
+    given = fields.sequence(name)
+    if given is None:
+        return None
+    if not all(isinstance(item, str) for item in given):
+        raise FixInput(f"Field {name} must be a list of texts.", hint="Correct its type.")
+    return tuple(given)
+
+
 def click(body: dict[str, Any]) -> Click:
-    """A card's button: `{"revision": n, "fields": {name: [values]}}`."""
-    fields = _Fields(body, "revision", "fields")
+    """A card's button: `{"revision": n, "fields": {name: [values]}, "seen": "..."}`."""
+    fields = _Fields(body, "revision", "fields", "seen")
     given = fields.mapping("fields") or {}
     for name, values in given.items():
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise FixInput(f"Field fields.{name} must be a list of texts.", hint="Load the page again.")
-    return Click(fields.number("revision"), given)
+    return Click(fields.number("revision"), given, fields.text("seen"))
 
 
 def nothing(body: dict[str, Any]) -> None:
@@ -208,6 +234,9 @@ class _Fields:
 
     def listing(self, name: str) -> list[Any]:
         return self._typed(name, list, "a list") or []
+
+    def sequence(self, name: str) -> list[Any] | None:
+        return self._typed(name, list, "a list")
 
     def number(self, name: str) -> int | None:
         value = self._typed(name, int, "a whole number")

@@ -12,7 +12,8 @@ from starlette.routing import Route
 from agent_runner import lifecycle
 from agent_runner.errors import FixInput, NotFound, ShowAgain
 from agent_runner.model import Actor
-from bot.commands import AskedAgain, Chose, Retried, Revoked, Stopped
+from bot import together
+from bot.commands import AskedAgain, Chose, Pressed, Retried, Revoked, Stopped
 from bot.handle import Reply, decided
 from bot.web import inbound, regions, words
 from bot.web.api import body_of
@@ -28,7 +29,7 @@ from bot.web.guard import (
 from bot.web.render import Shell, page
 from bot.web.service import Service
 from cards import replies
-from cards.model import Verb
+from cards.model import TOGETHER, Verb
 
 LOGIN_BYTES = 10_000
 """A sign-in form is one token."""
@@ -163,6 +164,19 @@ def _press(service: Service, viewer: Viewer, inquiry_id: str, verb: str, click: 
     if verb == Verb.ASK_AGAIN:
         fresh = service.handler.ask_again(AskedAgain(actor=viewer.actor, inquiry_id=inquiry_id))
         return Reply(key="reply.asked_again", details={"number": str(fresh.number)})
+    if verb in TOGETHER:
+        press = Pressed(
+            actor=viewer.actor,
+            verb=Verb(verb),
+            revision=click.revision or 0,
+            inquiry_id=inquiry_id,
+            fields=click.fields,
+            seen=click.seen,
+        )
+        reply = together.pressed(service.handler, press)
+        if reply.key.startswith("ask_back."):
+            raise AskBack(reply.text(viewer.lang))
+        return reply
     inquiry = service.store.inquiry(inquiry_id)
     # Who was faster matters more than what the form held.
     lifecycle.still_open(inquiry, service.clock())

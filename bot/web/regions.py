@@ -17,7 +17,7 @@ from bot.web.blocks import Block
 from bot.web.guard import Viewer
 from bot.web.render import fragment
 from bot.web.service import Service
-from cards import visible, wording
+from cards import batch, visible, wording
 from cards.model import Theirs
 
 THREADS_SHOWN = 50
@@ -111,12 +111,12 @@ def inbox(service: Service, viewer: Viewer, keep: Sequence[str]) -> Shown:
     found: list[Block] = []
     if first:
         found.append(_heading(viewer, "inbox.mine"))
-        found += (cards.block(one) for one in first)
+        found += cards.blocks(first)
     else:
         found.append(Block("empty", fragment("inbox_empty.html", viewer.lang)))
     if others:
         found.append(_heading(viewer, "inbox.others"))
-        found += (cards.block(one) for one in others[:REQUESTS_SHOWN])
+        found += cards.blocks(others[:REQUESTS_SHOWN])
     if max(len(mine), len(others)) > REQUESTS_SHOWN:
         note = words.text(viewer.lang, "inbox.more", n=REQUESTS_SHOWN)
         found.append(Block("more", fragment("note.html", viewer.lang, text=note)))
@@ -205,14 +205,21 @@ class _Requests:
     def __init__(self, service: Service, viewer: Viewer) -> None:
         self._service, self._viewer = service, viewer
         self._tasks: dict[str, Snapshot] = {}
+        self._drawn: set[str] = set()
 
-    def block(self, inquiry: Inquiry) -> Block:
-        """A request's card with the way to its thread."""
-        if inquiry.task_id not in self._tasks:
-            self._tasks[inquiry.task_id] = self._service.store.snapshot(inquiry.task_id)
-        snap = self._tasks[inquiry.task_id]
-        current = snap.inquiry(inquiry.id)
-        card = threads.inquiry_card(self._service, self._viewer, current, snap.inquiries)
+    def blocks(self, inquiries: Sequence[Inquiry]) -> Iterator[Block]:
+        """Their cards with the way to their threads; the steps of one turn have one, and once."""
+        for inquiry in inquiries:
+            if inquiry.task_id not in self._tasks:
+                self._tasks[inquiry.task_id] = self._service.store.snapshot(inquiry.task_id)
+            snap = self._tasks[inquiry.task_id]
+            steps = batch.steps_of(inquiry, snap.inquiries)
+            if steps[0].id not in self._drawn:
+                self._drawn.add(steps[0].id)
+                yield self._block(snap, steps)
+
+    def _block(self, snap: Snapshot, steps: batch.Steps) -> Block:
+        card = threads.card_of(self._service, self._viewer, steps, snap.inquiries)
         html = fragment(
             "inbox_item.html",
             self._viewer.lang,
@@ -220,7 +227,7 @@ class _Requests:
             title=title_of(snap.task.text),
             card=blocks.of_card(card),
         )
-        return Block(inquiry.id, html)
+        return Block(steps[0].id, html)
 
 
 def _rows(

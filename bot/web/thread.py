@@ -15,7 +15,8 @@ from agent_runner.model import Actor, Inquiry, Message, Role, Task
 from agent_runner.store import Snapshot
 from bot.web.guard import Viewer
 from bot.web.service import Service
-from cards import calls, compose
+from cards import batch, calls, compose
+from cards.batch_card import batch_card
 from cards.model import Card, Prose
 from cards.outcomes import Reader
 
@@ -73,6 +74,24 @@ def inquiry_card(service: Service, viewer: Viewer, inquiry: Inquiry, siblings: S
     )
 
 
+def card_of(service: Service, viewer: Viewer, steps: batch.Steps, siblings: Sequence[Inquiry]) -> Card:
+    """The card of a request, or of the steps of one turn, as this reader may use it."""
+    if len(steps) == 1:
+        return inquiry_card(service, viewer, steps[0], siblings)
+    by_id = {one.id: one for one in siblings}
+    followers = {one.replaces: one.number for one in siblings if one.replaces}
+    return batch_card(
+        steps,
+        lang=viewer.lang,
+        zone=service.zone,
+        now=service.clock(),
+        approver_names={one.id: service.handler.approver_names(one) for one in steps},
+        can_decide={one.id: may_decide(service, one, viewer.actor) for one in steps},
+        previous={one.id: by_id[one.replaces] for one in steps if one.replaces in by_id},
+        followed_by={one.id: followers[one.id] for one in steps if one.id in followers},
+    )
+
+
 def read(service: Service, viewer: Viewer, task_id: str) -> Thread:
     """The thread as it is now; raises `NotFound`."""
     snap = service.store.snapshot(task_id)
@@ -109,9 +128,9 @@ def _messages(messages: Sequence[Message], viewer: Viewer, told: set[str]) -> It
 
 
 def _requests(service: Service, viewer: Viewer, snap: Snapshot) -> Iterator[Entry]:
-    for inquiry in snap.inquiries:
-        card = inquiry_card(service, viewer, inquiry, snap.inquiries)
-        yield Entry(f"request:{inquiry.number}", inquiry.asked_at, "agent", card=card)
+    for steps in batch.units(snap.inquiries):
+        card = card_of(service, viewer, steps, snap.inquiries)
+        yield Entry(f"request:{steps[0].number}", steps[0].asked_at, "agent", card=card)
 
 
 def _calls(

@@ -20,6 +20,7 @@ from agent_runner.errors import (
     WrongState,
 )
 from agent_runner.model import Actor, Grant, Inquiry, Message, Progress, Task, TaskState
+from bot.together import Chosen
 from bot.web.inbound import Malformed, TooLarge
 
 STATUS: tuple[tuple[type[CountersignError], int], ...] = (
@@ -133,6 +134,20 @@ def inquiry(inquiry: Inquiry) -> dict[str, Any]:
     shown["held_back"] = run["refused"]
     shown["output"] = run["output"]
     return shown
+
+
+def chosen(chosen: Chosen, steps: Sequence[Inquiry]) -> dict[str, Any]:
+    """What came of one word about all steps of a batch, step by step."""
+    recorded = {step.id: step for step in chosen.steps}
+    items = []
+    for step in steps:
+        result = "recorded" if step.id in recorded else "left"
+        if step.number in chosen.not_allowed:
+            result = "not_allowed"
+        elif step.number in chosen.changed:
+            result = "not_seen"
+        items.append({"id": step.id, "number": step.number, "result": result, "state": step.state})
+    return {"verdict": chosen.verdict, "items": items}
 
 
 def grant(grant: Grant) -> dict[str, Any]:

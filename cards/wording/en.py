@@ -23,6 +23,49 @@ WORDS: Mapping[str, str] = {
     "replaces.words": "Request #{number} was answered with",
     "replaces.same": "This asks again for what request #{number} asked for, unchanged.",
     "more.open": "{at} of {of} requests that are open here; each is decided on its own.",
+    "batch.title": "Requests {numbers} · {n} steps of one turn in {workspace}",
+    "batch.summary": "for {who} · each step is decided on its own, or all at once",
+    "batch.step": "{mark} · #{number} · {what}",
+    "batch.because": "asked because: {rule}",
+    "batch.waits": "runs when all steps are decided",
+    "batch.apart": "The {n} steps of this turn do not fit on one card here, so each has its own.",
+    "batch.announce": "Requests {numbers}",
+    "button.approve_all": "Approve all ({n})",
+    "button.reject_all": "Reject all…",
+    "submit.reject_all": "Reject all ({n})",
+    "typed.batch": (
+        "{a}1 approve {a}   {a}2 <what> approve {a} with changes   {a}3 <why> reject {a}   "
+        "several: {a}1 {b}3 <why>   all 1 approve all   all 3 <why> reject all"
+    ),
+    "typed.batch_last": "{a}1 approve   {a}2 <what> approve with changes   {a}3 <why> reject",
+    "reply.decided_together": "Recorded for {numbers}: {what}.",
+    "reply.voted_together": "Recorded for {numbers}: more approvals are needed.",
+    "reply.left_not_allowed": "Still open, because you may not decide it: {numbers}.",
+    "reply.left_changed": "Still open, because it changed since you saw it: {numbers}.",
+    "ask_back.which_step": (
+        "Which step? Open are {steps}. Write the letter in front, like {example}, or all 1 to approve all."
+    ),
+    "ask_back.step_twice": "Step {step} is in it twice, so nothing was decided. Say once what you want.",
+    "ask_back.no_such_step": "There is no open step {step} here, so nothing was decided. Open are {steps}.",
+    "ask_back.no_such_step_choice": "There is no choice {choice} for a step, so nothing was decided.",
+    "ask_back.step_words": (
+        "{piece} takes no words, so nothing was decided. With words it is {step}2 <what to change> "
+        "or {step}3 <why not>."
+    ),
+    "ask_back.step_change": "What should be different? Write {step}2 and the change. Nothing was decided.",
+    "ask_back.step_reject": "Why not? Write {step}3 and the reason. Nothing was decided.",
+    "ask_back.step_in_words": (
+        "{piece} may be an answer of its own or a part of your words, so nothing was decided. "
+        "Answer that step alone: #{number} and your answer."
+    ),
+    "ask_back.all_why": "Why not? Write all 3 and the reason; the agent gets your words.",
+    "ask_back.all_alone": (
+        "To approve all, send all 1 alone. To reject all: all 3 <why>. Everything else is said "
+        "step by step, like {example}."
+    ),
+    "ask_back.why_reject_all": "Why not? A reason is needed; the agent gets your words.",
+    "feishu.batch_words_hint": "For a change or a rejection. Write here, then press the button of that step.",
+    "error.of_several": "{request}: {error} Nothing of your answer was recorded.",
     # Labels
     "label.command": "Command",
     "label.content": "Whole content",

@@ -23,6 +23,54 @@ WORDS: Mapping[str, str] = {
     "replaces.words": "依頼 #{number} への回答",
     "replaces.same": "依頼 #{number} と同じ内容をもう一度お願いするものです。",
     "more.open": "未決の依頼 {of} 件のうち {at} 件目です。それぞれ個別に決定します。",
+    "batch.title": "依頼 {numbers} · {workspace} での同じターンの {n} 手順",
+    "batch.summary": "依頼者 {who} · 手順ごとに、またはまとめて決定できます",
+    "batch.step": "{mark} · #{number} · {what}",
+    "batch.because": "確認の理由：{rule}",
+    "batch.waits": "すべての手順が決まると実行します",
+    "batch.apart": "このターンの {n} 手順はここでは 1 枚のカードに収まらないため、1 枚ずつに分けています。",
+    "batch.announce": "依頼 {numbers}",
+    "button.approve_all": "すべて承認（{n}）",
+    "button.reject_all": "すべて却下…",
+    "submit.reject_all": "すべて却下（{n}）",
+    "typed.batch": (
+        "{a}1 {a} を承認   {a}2 <変更内容> {a} を変更して承認   {a}3 <理由> {a} を却下   "
+        "まとめて：{a}1 {b}3 <理由>   すべて 1 すべて承認   すべて 3 <理由> すべて却下"
+    ),
+    "typed.batch_last": "{a}1 承認   {a}2 <変更内容> 変更して承認   {a}3 <理由> 却下",
+    "reply.decided_together": "{numbers} を記録しました：{what}。",
+    "reply.voted_together": "{numbers} を記録しました。ほかの人の承認も必要です。",
+    "reply.left_not_allowed": "あなたが決定できないため未決のまま：{numbers}。",
+    "reply.left_changed": "表示後に変わったため未決のまま：{numbers}。",
+    "ask_back.which_step": (
+        "どの手順ですか？未決は {steps} です。{example} のように前に文字を付けるか、"
+        "すべて承認するなら「すべて 1」と書いてください。"
+    ),
+    "ask_back.step_twice": "手順 {step} が二度あるため、何も決定していません。一度だけ書いてください。",
+    "ask_back.no_such_step": "未決の手順 {step} はないため、何も決定していません。未決は {steps} です。",
+    "ask_back.no_such_step_choice": "手順に選択肢 {choice} はないため、何も決定していません。",
+    "ask_back.step_words": (
+        "{piece} に言葉は付けられないため、何も決定していません。言葉を添えるなら {step}2 <変更内容> か "
+        "{step}3 <理由> です。"
+    ),
+    "ask_back.step_change": (
+        "どこを変えますか？{step}2 に続けて変更内容を書いてください。何も決定していません。"
+    ),
+    "ask_back.step_reject": "なぜですか？{step}3 に続けて理由を書いてください。何も決定していません。",
+    "ask_back.step_in_words": (
+        "{piece} が別の回答なのか文の一部なのか分からないため、何も決定していません。"
+        "その手順だけに回答してください：#{number} に続けて回答。"
+    ),
+    "ask_back.all_why": (
+        "なぜですか？「すべて 3」に続けて理由を書いてください。エージェントにそのまま伝わります。"
+    ),
+    "ask_back.all_alone": (
+        "すべて承認するなら「すべて 1」だけを、すべて却下するなら「すべて 3 <理由>」を送ってください。"
+        "それ以外は {example} のように手順ごとに書いてください。"
+    ),
+    "ask_back.why_reject_all": "なぜですか？理由が必要です。エージェントにそのまま伝わります。",
+    "feishu.batch_words_hint": "変更や却下のとき、ここに書いてからその手順のボタンを押してください。",
+    "error.of_several": "{request}：{error} 回答は一切記録していません。",
     # Labels
     "label.command": "コマンド",
     "label.content": "内容の全文",

@@ -23,6 +23,47 @@ WORDS: Mapping[str, str] = {
     "replaces.words": "对请求 #{number} 的答复",
     "replaces.same": "再次请求 #{number} 的内容，没有改动。",
     "more.open": "这里有 {of} 个待定请求，这是第 {at} 个；每个单独决定。",
+    "batch.title": "请求 {numbers} · {workspace} 中同一轮的 {n} 个步骤",
+    "batch.summary": "发起人 {who} · 可逐个决定，也可一次全部决定",
+    "batch.step": "{mark} · #{number} · {what}",
+    "batch.because": "触发规则：{rule}",
+    "batch.waits": "全部步骤决定后执行",
+    "batch.apart": "这一轮的 {n} 个步骤在这里放不进一张卡片，因此每个各用一张。",
+    "batch.announce": "请求 {numbers}",
+    "button.approve_all": "全部批准（{n}）",
+    "button.reject_all": "全部驳回…",
+    "submit.reject_all": "全部驳回（{n}）",
+    "typed.batch": (
+        "{a}1 批准 {a}   {a}2 <修改要求> 按意见修改 {a}   {a}3 <理由> 驳回 {a}   "
+        "多个一起：{a}1 {b}3 <理由>   全部 1 全部批准   全部 3 <理由> 全部驳回"
+    ),
+    "typed.batch_last": "{a}1 批准   {a}2 <修改要求> 按意见修改   {a}3 <理由> 驳回",
+    "reply.decided_together": "已记录 {numbers}：{what}。",
+    "reply.voted_together": "已记录 {numbers}：还需要其他人批准。",
+    "reply.left_not_allowed": "{numbers} 你无权决定，仍待处理。",
+    "reply.left_changed": "{numbers} 在你看过之后有变化，仍待处理。",
+    "ask_back.which_step": (
+        "是哪个步骤？待定的有 {steps}。请在前面写字母，例如 {example}；全部批准请写 全部 1。"
+    ),
+    "ask_back.step_twice": "步骤 {step} 出现了两次，因此没有做任何决定。请只说一次。",
+    "ask_back.no_such_step": "这里没有待定的步骤 {step}，因此没有做任何决定。待定的有 {steps}。",
+    "ask_back.no_such_step_choice": "步骤没有选项 {choice}，因此没有做任何决定。",
+    "ask_back.step_words": (
+        "{piece} 后面不能带文字，因此没有做任何决定。要带文字请写 {step}2 <修改要求> 或 {step}3 <理由>。"
+    ),
+    "ask_back.step_change": "要改什么？请写 {step}2 加修改要求。没有做任何决定。",
+    "ask_back.step_reject": "为什么不行？请写 {step}3 加理由。没有做任何决定。",
+    "ask_back.step_in_words": (
+        "无法确定 {piece} 是单独的答复还是你话里的内容，因此没有做任何决定。"
+        "请单独答复该步骤：#{number} 加你的答复。"
+    ),
+    "ask_back.all_why": "为什么不行？请写 全部 3 加理由；智能体会收到原话。",
+    "ask_back.all_alone": (
+        "全部批准请只写 全部 1；全部驳回请写 全部 3 <理由>。其他情况请逐个步骤说明，例如 {example}。"
+    ),
+    "ask_back.why_reject_all": "为什么不行？需要理由；智能体会收到原话。",
+    "feishu.batch_words_hint": "用于修改要求或驳回理由：先在这里填写，再点该步骤的按钮。",
+    "error.of_several": "{request}：{error}你的答复没有任何部分被记录。",
     # Labels
     "label.command": "命令",
     "label.content": "全部内容",

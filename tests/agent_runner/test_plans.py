@@ -9,7 +9,7 @@ import pytest
 
 from agent_runner.messages_request import Block, Request, Text, ToolUse
 from agent_runner.model import Inquiry, InquiryState, Kind, Scope, TaskState, Verdict
-from cards import compose, text
+from cards import posts, text
 from tests.agent_runner.conftest import NewDesk
 from tests.fakes.desk import Desk
 from tests.fakes.scripts import bash
@@ -43,8 +43,8 @@ def file(name: str, content: str = "hello") -> ToolUse:
 def card(desk: Desk, inquiry: Inquiry) -> str:
     """What the thread shows about a request, as text."""
     snap = desk.snap(inquiry.task_id)
-    posts = compose.posts(snap.task, snap.inquiries, progress=None, lang="en", zone=UTC, now=desk.now())
-    return next(text.render(post.card) for post in posts if post.key == f"request:{inquiry.number}")
+    shown = posts.posts(snap.task, snap.inquiries, progress=None, lang="en", zone=UTC, now=desk.now())
+    return next(text.render(post.card) for post in shown if post.key == f"request:{inquiry.number}")
 
 
 def test_case_a13_a_plan_is_changed_then_approved(desk_with: NewDesk) -> None:

@@ -14,14 +14,16 @@ from redis.client import Pipeline
 
 from agent_runner import lifecycle
 from agent_runner.aggregate import Changes
+from agent_runner.audit import Event
 from agent_runner.errors import CountersignError
-from agent_runner.model import Inquiry, Outcome, OutcomeKind, Place, Task
+from agent_runner.model import Inquiry, Kind, Outcome, OutcomeKind, Place, Task
 from agent_runner.registers import Registers
 from agent_runner.store import Store
 from bot.courier import PATIENCE, Courier
 from bot.delivery import Client, Form, Shown
 from bot.web.client import WebClient
-from cards import compose
+from cards import posts as thread
+from cards import text
 from cards.attach import Fitted
 from cards.model import Actions, Attachment, Card
 from tests.fakes.values import LIN, MEI, NOW, a_decision, a_task, an_inquiry
@@ -57,11 +59,16 @@ class Thread:
         self.plan: list[str] = []
         self.down: set[str] = set()
         self.crash_later = False
+        self.roomy = True
         self.arrived = asyncio.Event()
 
     def fit(self, card: Card, _form: Form, *, uploaded: bool, prefix: str) -> Fitted:  # noqa: ARG002  (names count)
         """There is room for everything."""
         return Fitted(card=card, files=())
+
+    def holds(self, _card: Card) -> bool:
+        """Whether a batch is shown on one card."""
+        return self.roomy
 
     async def post(self, _place: Place, shown: Shown) -> str:
         """A new message; a platform without keys of ours makes a new one each time."""
@@ -160,10 +167,11 @@ class Office:
             notes=[],
         )
 
-    def asks(self, *numbers: int, task_id: str = "t_1") -> None:
+    def asks(self, *numbers: int, task_id: str = "t_1", kind: Kind = Kind.APPROVAL) -> None:
         """The task's turn ends with these requests."""
         asked = tuple(
-            an_inquiry(id=f"i_{n}", number=n, task_id=task_id, tool_use_id=f"u_{n}") for n in numbers
+            an_inquiry(id=f"i_{n}", number=n, task_id=task_id, tool_use_id=f"u_{n}", kind=kind)
+            for n in numbers
         )
         self.do(lambda s, now: lifecycle.complete(s, Outcome(kind=OutcomeKind.DEFERRED), asked, now), task_id)
 
@@ -205,7 +213,7 @@ class Office:
         """What should be shown now: fingerprints by key."""
         snap = self.store.snapshot(task_id)
         names = {i.id: ("Lin",) for i in snap.inquiries}
-        posts = compose.posts(
+        posts = thread.posts(
             snap.task, snap.inquiries, progress=None, lang="en", zone=UTC, now=self.time, approver_names=names
         )
         return {post.key: post.card.fingerprint for post in posts}
@@ -220,7 +228,7 @@ def test_a_thread_shows_its_messages_in_order() -> None:
     office = Office()
     office.task()
     assert office.settle() == ["post t_1 status"]
-    office.asks(12, 13)
+    office.asks(12, 13, kind=Kind.PLAN)
     sent = office.settle()
     assert [line for line in sent if "request" in line] == ["post t_1 request:12", "post t_1 request:13"]
     assert sent[-1] == "update t_1 status"
@@ -233,6 +241,46 @@ def test_a_thread_shows_its_messages_in_order() -> None:
         "update t_1 status",
     ]
     assert {post.key: post.card.fingerprint for post in office.thread.shown.values()} == office.wanted()
+
+
+def shown_of(office: Office) -> list[tuple[str, int]]:
+    """Which requests are on record as shown, and at which revision."""
+    entries = [e for e in office.store.audit_of("t_1") if e.event is Event.INQUIRY_SHOWN]
+    return [(e.inquiry_id, e.details["revision"]) for e in entries]
+
+
+def test_the_steps_of_one_turn_are_one_message() -> None:
+    """It stands under the lowest number, follows each step, and each is on record as shown, once."""
+    office = Office()
+    office.task()
+    office.asks(12, 13, 14)
+    assert [line for line in office.settle() if "request" in line] == ["post t_1 request:12"]
+    assert shown_of(office) == [("i_12", 1), ("i_13", 1), ("i_14", 1)]
+    assert office.registers.receipts("t_1")["request:12"].numbers == (12, 13, 14)
+    office.approves(13)
+    assert office.settle() == ["update t_1 request:12", "update t_1 status"]
+    for number in (12, 14):
+        office.approves(number)
+    office.settle()
+    assert office.thread.buttons("request:12") == []
+    assert len(shown_of(office)) == 3
+
+
+def test_steps_that_do_not_fit_on_one_card_have_one_each_to_the_end() -> None:
+    """Each says why; and it stays so when their buttons are gone and one card would do."""
+    office = Office()
+    office.thread.roomy = False
+    office.task()
+    office.asks(12, 13)
+    sent = office.settle()
+    assert [line for line in sent if "request" in line] == ["post t_1 request:12", "post t_1 request:13"]
+    assert shown_of(office) == [("i_12", 1), ("i_13", 1)]
+    said = [text.render(post.card) for post in office.thread.shown.values() if "request" in post.key]
+    assert all("The 2 steps of this turn do not fit on one card here" in one for one in said)
+    office.thread.roomy = True
+    for number in (12, 13):
+        office.approves(number)
+    assert {"update t_1 request:12", "update t_1 request:13"} <= set(office.settle())
 
 
 def test_what_shows_the_stored_state_is_left_alone() -> None:

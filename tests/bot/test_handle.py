@@ -836,7 +836,7 @@ def test_a_typed_edit_reaches_the_same_checks_as_a_form(office: Office) -> None:
 def test_case_d11_two_open_requests_and_one_number(office: Office) -> None:
     """Nothing is decided without saying which: by the request's number, or by replying to its card."""
     office.opened(an_inquiry(), NEXT)
-    which = Reply(key="ask_back.which_request", details={"requests": "#12, #13", "number": "12"})
+    which = Reply(key="ask_back.which_step", details={"steps": "a (#12), b (#13)", "example": "a1"})
     assert office.say("1") == which
     assert office.undecided()
     assert office.say("#13 1").details == {"number": "13"}

@@ -32,6 +32,7 @@ from agent_runner.model import (
     Vote,
 )
 from cards import calls, compose
+from cards.batch_card import batch_card
 from cards.model import Card
 from cards.notices import held_card
 from cards.outcomes import Reader
@@ -383,6 +384,26 @@ def task(state: TaskState = TaskState.RUNNING, **changes: Any) -> Task:
     return Task(**{**fields, **changes})
 
 
+def step(at: int, tool: str = "Bash", given: Mapping[str, Any] | None = None, **changes: Any) -> Inquiry:
+    """The request at this place (from 0) of one turn's steps."""
+    return inquiry(tool, given, **{"id": f"inq-{20 + at}", "number": 20 + at, "batch": "batch-2", **changes})
+
+
+PLANNED = step(0, given={"command": "terraform plan -out p"})
+APPLIED = step(1, given={"command": "terraform apply p"}, agent_words="I plan, apply and write it down.")
+NOTED = step(
+    2, "Write", {"file_path": "/srv/ops/envs/prod/notes.md", "content": "applied p\n"}, before="nothing yet\n"
+)
+STEPS = (PLANNED, APPLIED, NOTED)
+_DONE = {"state": InquiryState.APPROVED, "decision": decided(Verdict.APPROVE)}
+_NO = {"state": InquiryState.REJECTED, "decision": decided(Verdict.REJECT, reason="wait for the window")}
+
+
+def together(*steps: Inquiry, **options: Any) -> Callable[[str], Card]:
+    """The card of the steps of one turn, for a language."""
+    return lambda lang: batch_card(steps, lang=lang, zone=ZONE, now=NOW, **options)
+
+
 PROGRESS = Progress(activity="tool", detail="Read", tool_calls=3, since=NOW - timedelta(seconds=8))
 
 
@@ -478,6 +499,38 @@ CARDS: Mapping[str, Callable[[str], Card]] = {
     "result_failed": result(task(TaskState.FAILED, failure=_LOST)),
     "result_failed_oddly": result(task(TaskState.FAILED, failure=_ODD)),
     "result_stuck": result(task(TaskState.STUCK, failure=_UNKNOWN)),
+    "batch_open": together(*STEPS),
+    "batch_mixed": together(PLANNED.having(**_DONE), APPLIED.having(**_NO), NOTED),
+    "batch_done": together(
+        PLANNED.having(**_DONE, run=ran()),
+        APPLIED.having(**_NO),
+        NOTED.having(**_DONE, run=ran(failed=True, output="disk full")),
+    ),
+    "batch_all_approved": together(*(one.having(**_DONE, run=ran(output="")) for one in STEPS)),
+    "batch_quorum": together(
+        PLANNED,
+        APPLIED.having(
+            quorum=2,
+            votes=(Vote(by=KAI, at=DECIDED, verdict=Verdict.APPROVE),),
+            requester_may_decide=False,
+            expires_at=ASKED + timedelta(hours=1),
+            rule="Bash(terraform apply *)",
+            warnings=("unparsed",),
+            agent_words="Now for real.",
+        ),
+        NOTED.having(approvers=("requester",), agent_words="And the note."),
+    ),
+    "batch_not_allowed": together(
+        *STEPS,
+        can_decide={PLANNED.id: True, APPLIED.id: False, NOTED.id: False},
+        approver_names={APPLIED.id: ("kai",)},
+    ),
+    "batch_expired": together(
+        PLANNED.having(state=InquiryState.EXPIRED),
+        APPLIED.having(state=InquiryState.WITHDRAWN),
+        NOTED.having(state=InquiryState.EXPIRED),
+        followed_by={NOTED.id: 30},
+    ),
     "held": lambda lang: held_card(
         "held-1", "restart the pods\nand tell me", by=MEI, at=ASKED, lang=lang, zone=ZONE, now=NOW
     ),

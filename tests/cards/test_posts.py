@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from agent_runner.model import InquiryState, Task, TaskState
-from cards import compose, text
+from cards import posts as thread
+from cards import text
 from cards.model import Post
 from tests.cards.examples import NOW, PROGRESS, ZONE, inquiry, task
 
 
 def _posts(of: Task, *inquiries: object, **options: object) -> tuple[Post, ...]:
-    return compose.posts(of, inquiries, progress=None, lang="en", zone=ZONE, now=NOW, **options)  # type: ignore[arg-type]  # objects keep the calls below short
+    return thread.posts(of, inquiries, progress=None, lang="en", zone=ZONE, now=NOW, **options)  # type: ignore[arg-type]  # objects keep the calls below short
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_status_first_result_last(state: TaskState, keys: list[str]) -> None:
 
 def test_requests_stand_in_order_with_their_revisions() -> None:
     """Each request has one message, by number, at the revision of its inquiry."""
-    second = inquiry(id="inq-13", number=13, revision=8)
+    second = inquiry(id="inq-13", number=13, revision=8, batch="batch-2")
     posts = _posts(task(TaskState.WAITING), second, inquiry())
     assert [(post.key, post.revision) for post in posts] == [
         ("status", 9),
@@ -45,7 +46,7 @@ def test_requests_stand_in_order_with_their_revisions() -> None:
 def test_a_request_asked_again_points_to_the_new_one() -> None:
     """The expired card loses its button and names the request that follows it; that one tells so too."""
     first = inquiry(state=InquiryState.EXPIRED)
-    second = inquiry(id="inq-13", number=13, replaces=first.id)
+    second = inquiry(id="inq-13", number=13, replaces=first.id, batch="again-1")
     old, new = (post.card for post in _posts(task(TaskState.WAITING), first, second)[1:])
     assert "Asked again as request #13." in text.render(old)
     assert old.settled() == old
@@ -67,5 +68,5 @@ def test_the_same_state_gives_the_same_posts() -> None:
 
 def test_progress_is_on_the_status_message_only() -> None:
     """What the agent does now is told in one place."""
-    posts = compose.posts(task(), [inquiry()], progress=PROGRESS, lang="en", zone=ZONE, now=NOW)
+    posts = thread.posts(task(), [inquiry()], progress=PROGRESS, lang="en", zone=ZONE, now=NOW)
     assert ["using Read" in text.render(post.card) for post in posts] == [True, False]

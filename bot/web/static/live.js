@@ -189,12 +189,14 @@ function isWords(field) {
 
 /** Where an element is in its card, in a way that survives drawing the card again. */
 function pathOf(element) {
-  const verb = element.closest("form[data-verb]")?.dataset.verb ?? "";
+  const step = element.closest("[data-step]");
+  const form = element.closest("form[data-verb]");
+  const verb = `${step?.dataset.step ?? ""}/${form?.dataset.verb ?? ""}`;
   if (element.name) return `${verb}/${element.name}/${element.type === "radio" || element.type === "checkbox" ? element.value : ""}`;
   const tag = element.tagName.toLowerCase();
   const outer = element.closest("details");
   const which = element.dataset.verb ?? (outer ? outer.className : element.className);
-  const alike = [...element.closest(".block").querySelectorAll(tag)].filter((other) => other.className === element.className);
+  const alike = [...(step ?? element.closest(".block")).querySelectorAll(tag)].filter((other) => other.className === element.className);
   return `${verb}/${tag}/${which}/${alike.indexOf(element)}`;
 }
 

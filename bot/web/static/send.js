@@ -34,8 +34,11 @@ export async function sendForm(form) {
 
 /** A button of a card. */
 export function pressCard(button) {
-  const edited = button.closest(".card").querySelector("details.card-more-change form");
-  if (edited && /^(approve|always.*)$/.test(button.dataset.verb) && [...edited.elements].some(isEdited)) {
+  // Of a batch, a step's own button is about its own form, and the one about all is about each.
+  const around = button.closest(".card-step") ?? button.closest(".card");
+  const forms = [...around.querySelectorAll("details.card-more-change form")];
+  const edited = forms.find((form) => [...form.elements].some(isEdited));
+  if (edited && /^(approve.*|always.*)$/.test(button.dataset.verb)) {
     edited.closest("details").open = true;
     complain(button.closest(".block"), words.edited);
     return;
@@ -57,13 +60,13 @@ export function submitCard(form) {
 async function act(from, button, fields, form = null) {
   const card = from.closest(".card");
   if (busy(card)) return;
-  const { verb, inquiry, task, revision } = from.dataset;
+  const { verb, inquiry, task, revision, seen } = from.dataset;
   const url = inquiry ? `/cards/${inquiry}/${verb}` : `/t/${task}/${verb}`;
   const done = begin(card, button);
   const block = from.closest(".block");
   complain(block, "");
   try {
-    await post(url, inquiry ? { revision: Number(revision), fields } : {});
+    await post(url, inquiry ? { revision: Number(revision), fields, seen } : {});
     if (form) form.dataset.sent = "yes";
     await refresh();
   } catch (problem) {

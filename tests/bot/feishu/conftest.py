@@ -103,11 +103,11 @@ class Scene:
 
     def shown(self, number: int = 1) -> None:
         """Waits until a request is shown whole: nobody can say yes before."""
-        key, task_id = f"request:{number}", self.inquiry(number).task_id
+        task_id = self.inquiry(number).task_id
 
         def whole() -> bool:
-            receipt = self.office.registers.receipts(task_id).get(key)
-            return receipt is not None and receipt.shown != ""
+            receipts = self.office.registers.receipts(task_id).values()
+            return any(receipt.shows(number) and receipt.shown for receipt in receipts)
 
         self.until(whole)
 

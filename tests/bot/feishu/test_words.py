@@ -10,7 +10,7 @@ from agent_runner.model import Inquiry, InquiryState
 from cards.feishu_text import neutral
 from tests.bot.feishu.conftest import Scene, controls, unthreaded
 from tests.fakes.feishu_model import Message
-from tests.fakes.values import QUESTIONS, a_question, an_inquiry
+from tests.fakes.values import QUESTIONS, a_plan, a_question, an_inquiry
 
 Make = Callable[..., Scene]
 Row = tuple[str, str]
@@ -271,7 +271,7 @@ def test_case_d10_mentions_before_the_number(scene: Make, scope: str) -> None:
 
 def two(s: Scene) -> tuple[Message, Message, Message]:
     """A thread with requests #1 and #2: both cards, and what was asked."""
-    first, asked, _ = s.pending(an_inquiry(), an_inquiry(tool_input={"command": "kubectl delete pod x"}))
+    first, asked, _ = s.pending(an_inquiry(), a_plan())
     return first, s.card(asked, "请求 #2"), asked
 
 

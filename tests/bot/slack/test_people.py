@@ -15,7 +15,7 @@ from agent_runner.people import Person
 from bot.commands import Ask, Chose
 from tests.bot.slack.conftest import Scene, text_of
 from tests.fakes.slack_events import Delivery
-from tests.fakes.values import an_inquiry
+from tests.fakes.values import a_plan, an_inquiry
 
 Make = Callable[..., Scene]
 
@@ -147,7 +147,7 @@ def test_a_listed_approver_decides_even_then(scene: Make) -> None:
 def test_a_deactivated_account_ends_within_minutes(scene: Make) -> None:
     """What Slack said of a person is believed for five minutes."""
     s = scene()
-    card, _ = s.pending(an_inquiry(approvers=("anyone",)), an_inquiry(approvers=("anyone",)))
+    card, _ = s.pending(an_inquiry(approvers=("anyone",)), a_plan(approvers=("anyone",)))
     second = s.card(str(card.thread_ts), "request:2")
     press(s, s.eve, card)
     assert s.inquiry(1).state is InquiryState.APPROVED
@@ -263,7 +263,7 @@ def test_a_user_group_approves(scene: Make, monkeypatch: pytest.MonkeyPatch) -> 
     """Its members may decide and are mentioned; somebody who left it may not any more."""
     monkeypatch.setattr("bot.kept_groups.EVERY", 0.05)
     s = grouped(scene)
-    card, _ = s.pending(an_inquiry(**ONCALL), an_inquiry(**ONCALL))
+    card, _ = s.pending(an_inquiry(**ONCALL), a_plan(**ONCALL))
     second = s.card(str(card.thread_ts), "request:2")
     assert card.pings == {s.eve, s.kai}
     press(s, s.lin, card)

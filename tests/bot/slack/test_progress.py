@@ -10,7 +10,7 @@ from agent_runner import lifecycle
 from agent_runner.model import Failure, Outcome, OutcomeKind, TaskState, TurnUsage
 from tests.bot.slack.conftest import Scene, text_of
 from tests.fakes.slack_events import Message
-from tests.fakes.values import a_question, an_inquiry
+from tests.fakes.values import a_plan, a_question, an_inquiry
 
 Make = Callable[..., Scene]
 
@@ -170,7 +170,7 @@ def test_slacks_own_pace(scene: Make) -> None:
     """With one message a second and no burst, no call is refused: the bot keeps the pace itself."""
     s = scene(fake={"rate": 1.0, "burst": 1}, interval=1.05)
     thread = s.asked()
-    s.office.asks(s.office.task().id, an_inquiry(), an_inquiry())
+    s.office.asks(s.office.task().id, an_inquiry(), a_plan())
     s.card(thread, "request:2")
     posted = [call for call in s.slack.called("chat.postMessage") if call.args["channel"] == s.ops]
     assert [call.error for call in posted] == [None, None, None]

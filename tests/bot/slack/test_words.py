@@ -196,7 +196,7 @@ def test_case_d11_two_requests_are_open(scene: Make) -> None:
     s = scene()
     for at, (said, told, still_open) in enumerate(TWO_OPEN):
         one, two = 2 * at + 1, 2 * at + 2
-        card, _ = s.pending(an_inquiry(), an_inquiry(tool_input={"command": "kubectl get pods"}))
+        card, _ = s.pending(an_inquiry(), a_plan())
         second = s.card(str(card.thread_ts), f"request:{two}")
         assert f"put #{two} in front" in text_of(second)
         says(s, card.thread_ts, said.format(one=one, two=two))

@@ -170,6 +170,10 @@ class WebDesk:
 
     def defer(self, task_id: str, tool_name: str, tool_input: dict[str, Any], **changes: Any) -> Inquiry:
         """The running turn stops at a call that needs a person."""
+        return self.defer_all(task_id, self.call(task_id, tool_name, tool_input, **changes))[0]
+
+    def call(self, task_id: str, tool_name: str, tool_input: dict[str, Any], **changes: Any) -> Inquiry:
+        """A call of the running turn that needs a person."""
         task, now = self.store.task(task_id), self.now()
         values: dict[str, Any] = {
             "id": self._new_id("i"),
@@ -189,11 +193,28 @@ class WebDesk:
             "approvers": ("anyone",),
             "expires_at": now + timedelta(hours=8),
         }
-        inquiry = Inquiry(**{**values, **changes})
-        call = DeferredCall(tool_use_id=inquiry.tool_use_id, tool_name=tool_name, tool_input=tool_input)
+        return Inquiry(**{**values, **changes})
+
+    def defer_all(self, task_id: str, *inquiries: Inquiry) -> tuple[Inquiry, ...]:
+        """The running turn stops at these calls."""
+        now, one = self.now(), inquiries[0]
+        call = DeferredCall(tool_use_id=one.tool_use_id, tool_name=one.tool_name, tool_input=one.tool_input)
         outcome = Outcome(kind=OutcomeKind.DEFERRED, deferred=call, usage=_used(0.01))
-        self.store.transact(task_id, lambda snap: lifecycle.complete(snap, outcome, (inquiry,), now))
-        return self.store.inquiry(inquiry.id)
+        self.store.transact(task_id, lambda snap: lifecycle.complete(snap, outcome, inquiries, now))
+        return tuple(self.store.inquiry(inquiry.id) for inquiry in inquiries)
+
+    def asked_together(
+        self, *commands: str, second: dict[str, Any] | None = None, **changes: Any
+    ) -> tuple[Inquiry, ...]:
+        """A new task whose turn waits for these commands; `second` changes the second of them."""
+        with self.client() as client:
+            task_id = client.post("/api/tasks", json={"text": "apply the plan"}).json()["id"]
+        self.start(task_id)
+        calls = []
+        for at, command in enumerate(commands):
+            own = {"tool_use_id": f"toolu_{at}", **changes, **((second or {}) if at == 1 else {})}
+            calls.append(self.call(task_id, "Bash", {"command": command}, **own))
+        return self.defer_all(task_id, *calls)
 
     def asked(
         self, tool_name: str = "Bash", tool_input: dict[str, Any] | None = None, **changes: Any
