@@ -133,6 +133,11 @@ def click_of(body: Payload) -> Click | None:
     )
 
 
+def by_account(text: str) -> str:
+    """The text of a slash command with everybody who is mentioned by their account."""
+    return re.sub(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>", r"@\1", text)
+
+
 def command_word(text: str) -> str:
     """`help` or another word about how things stand; '' if the text of a slash command is a job."""
     return spoken.command(text) or "" if text else "help"

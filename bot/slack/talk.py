@@ -77,7 +77,7 @@ class Talk:
             if word:
                 mine = await asyncio.to_thread(self.desk.mine, actor)
                 return mine.text(self.lang)
-            about_them = await asyncio.to_thread(self.desk.about_them, actor, text)
+            about_them = await asyncio.to_thread(self.desk.about_them, actor, inbound.by_account(text))
             if about_them is not None:
                 return about_them.text(self.lang)
             if not await asyncio.to_thread(

@@ -46,7 +46,14 @@ class ChatDesk(ABC):
     platform: str
 
     def __init__(
-        self, redis_url: str, script: Script, folder: Path, stack: ExitStack, *, interactive: bool = True
+        self,
+        redis_url: str,
+        script: Script,
+        folder: Path,
+        stack: ExitStack,
+        *,
+        interactive: bool = True,
+        route: Route = ROUTE,
     ) -> None:
         self.redis_url = redis_url
         self.stack = stack
@@ -59,7 +66,7 @@ class ChatDesk(ABC):
                 ("kai", self.account("kai"), ("oncall",)),
             )
         }
-        config = Config(people=listed, policy=Policy(routes=(ROUTE,)), **self.chat(interactive=interactive))
+        config = Config(people=listed, policy=Policy(routes=(route,)), **self.chat(interactive=interactive))
         self.desk = Desk(redis_url, self.model, folder, config=config)
         self.first = stack.enter_context(ExitStack())
         """Closing it ends the first bot."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from agent_runner.messages_request import ToolUse
 from agent_runner.model import Actor, TaskState
 from bot.web.app import create_app
 from bot.web.service import Service
-from tests.fakes.chat_desk import ChatDesk, FeishuDesk, SlackDesk
+from tests.fakes.chat_desk import ROUTE, ChatDesk, FeishuDesk, SlackDesk
 from tests.fakes.scripts import bash, in_order
 from tests.fakes.values import QUESTIONS
 
@@ -159,6 +160,34 @@ def test_case_b05_one_person_decides_on_the_page_for_the_chat(chat: Make) -> Non
     assert c.ran() == ["done"]
     c.until_shown(card, "Approved by lin")
     c.until_told(ENDED)
+
+
+def test_case_b09_two_people_on_two_platforms_are_a_quorum(chat: Make) -> None:
+    """Lin in the chat and on the page is one; Kai, reminded in the thread, is the second: then it runs."""
+    remind = timedelta(minutes=5)
+    c = chat(route=ROUTE.having(quorum=2, remind=remind))
+    card = asked(c)
+    path = f"/api/inquiries/{c.inquiry().id}/decision"
+    with page_of(c) as page:
+        voted = page.post(path, json={"verdict": "approve"}, headers=signed_in(c, "lin"))
+        assert (voted.status_code, voted.json()["state"]) == (200, "pending")
+        c.until(lambda: "1 of 2 approvals so far" in c.shown(card))
+        c.press("lin", card, "approve")
+        assert c.inquiry().open
+        c.office.offset += remind
+        c.office.clock.tick()
+        c.until_told("still waits for")
+        refused = page.post(path, json={"verdict": "approve"}, headers=signed_in(c, "mei"))
+        assert (refused.status_code, c.inquiry().open) == (403, True)
+        c.press("kai", card, "approve")
+        c.until(lambda: not c.inquiry().open)
+        shown = page.get(f"/api/inquiries/{c.inquiry().id}", headers=signed_in(c, "mei")).json()
+    assert [vote["by"]["person"] for vote in shown["votes"]] == ["lin", "kai"]
+    c.work()
+    assert c.ran() == ["done"]
+    c.until_shown(card, "Approved by kai")
+    events = c.desk.events(c.task().id)
+    assert [events.count(e) for e in ("voted", "reminded", "decided", "dispatched")] == [1, 1, 1, 1]
 
 
 def page_of(c: ChatDesk) -> TestClient:
