@@ -99,7 +99,7 @@ def test_a_job_from_asking_to_its_result(desk: WebDesk) -> None:
             "/api/inquiries/i_2/decision", json={"verdict": "approve", "digest": inquiry.digest[:8]}
         )
         at = "2026-03-02T14:01:30Z"
-        decision = {
+        decision: dict[str, Any] = {
             "verdict": "approve",
             "by": MEI_JSON,
             "at": at,
