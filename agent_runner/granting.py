@@ -88,6 +88,8 @@ def revoke(snap: Snapshot, grant_id: str, by: Actor, now: datetime) -> Changes:
 def use_grant(snap: Snapshot, grant: Grant, note: Note) -> Changes:
     """Puts the use of a grant on record; raises `WrongState` if it was revoked or used up in this moment."""
     task = snap.task.having(updated_at=note.at)
+    if grant.times is not None:
+        snap.grant(grant.id)  # only where it is stored can it be counted
     known = next((mine for mine in snap.grants if grant.id and mine.id == grant.id), None)
     if known is None:
         return Changes(task=task, notes=(note,))

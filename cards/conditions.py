@@ -24,7 +24,7 @@ _QUOTED = "|".join(f"{begin}[^{begin}{end}\n]+{end}" for begin, end in _QUOTES)
 _BARE = r"[^\s,;、\"'“”「」]"
 _QUOTED_PATH = "|".join(f"{b}[^{b}{e}\n]*/[^{b}{e}\n]*{e}" for b, e in _QUOTES)
 _PATH = rf"(?P<path>{_QUOTED_PATH}|{_BARE}*/{_BARE}*?)"
-_TEXT = rf"(?P<text>{_QUOTED}|/(?:[^/\\\n]|\\[^\n])+/|-{_BARE}+?|{_BARE}+=(?:{_BARE}*?))"
+_TEXT = rf"(?P<text>{_QUOTED}|/(?:[^/\\\n]|\\[^\n])+/|-{_BARE}+?|(?!/){_BARE}+={_BARE}*?)"
 _CLOCK = r"(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
 _ISO = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})[t ]"
 _OFFSET = r"(?::[0-5][0-9](?:\.[0-9]+)?)?(?P<offset>z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -182,6 +182,7 @@ def _shown(condition: Condition) -> str:
     """A path or a text as it can be typed: quoted where it would not be read as itself."""
     value = condition.value
     form = _PATH if condition.kind is ConditionKind.IN else _TEXT
-    if re.fullmatch(form, value) and not value.startswith(tuple(begin for begin, _ in _QUOTES)):
-        return value
+    pattern = bool(condition.pattern)
+    if pattern or (value.isascii() and re.fullmatch(form, value) and value[0] not in "\"'"):
+        return value  # beside other letters, a word of ours could pass for the value's end
     return next((begin + value + end for begin, end in _QUOTES if not {begin, end} & set(value)), value)

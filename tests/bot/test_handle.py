@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
@@ -79,13 +79,13 @@ EDITED = {"command": "kubectl rollout restart deploy/checkout -n staging"}
 class Office:
     """A handler on a store, with a clock that a test moves and ids that count."""
 
-    def __init__(self, client: Redis, config: Config = CONFIG) -> None:
+    def __init__(self, client: Redis, config: Config = CONFIG, *, zone: tzinfo = UTC) -> None:
         self.jobs: list[tuple[str, int]] = []
         self.time = at(60)
         ids = itertools.count(1)
         self.store = Store(client, enqueue=self._enqueue, policy_version=config.policy_version)
         self.handler = Handler(
-            self.store, config, clock=self._now, new_id=lambda prefix: f"{prefix}_new{next(ids)}"
+            self.store, config, clock=self._now, new_id=lambda prefix: f"{prefix}_new{next(ids)}", zone=zone
         )
 
     def _enqueue(self, _pipe: Pipeline, task: Task) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runner.model import REQUEST_APPROVAL, Inquiry, InquiryState, Kind, Scope, Verdict
-from cards import choices, wording
+from cards import choices, spoken, wording
 from cards.model import APPROVES
 from cards.replies import AskBack, Control, Decide, NotAnAnswer, Nothing, from_form, parse
 from cards.spoken import shadow
@@ -304,22 +304,7 @@ def _bare(text: str) -> str:
     return re.sub(r"^(?:request|请求|請求|依頼)?#12", "", plain)
 
 
-EXACT = {_bare(form) for form in KNOWN_YES}
-EXACT |= {
-    "4",
-    "always",
-    "一直允许",
-    "常に許可",
-    "y",
-    "yep",
-    "yeah",
-    "go",
-    "准",
-    "許可",
-    "okthanks",
-    "yesgoahead",
-    "okgoahead",
-}
+EXACT = {_bare(form) for form in (*KNOWN_YES, "4", *spoken._APPROVE, *spoken._ALWAYS)}
 
 
 @given(
