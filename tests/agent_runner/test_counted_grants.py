@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from agent_runner import briefs, granting, lifecycle
+from agent_runner import briefs, calls, granting, lifecycle
 from agent_runner.aggregate import Changes
 from agent_runner.audit import Event, Note
 from agent_runner.condition_checks import refusal
@@ -45,6 +45,11 @@ def given(inquiry: Inquiry) -> Grant:
     return grant
 
 
+def nobody(*_: Any) -> Inquiry:
+    """Nothing is asked here while a process waits."""
+    raise AssertionError
+
+
 class Room:
     """A running task with one decided call and its grant, and the gate of its turn."""
 
@@ -65,7 +70,13 @@ class Room:
             return refusal(inquiry.decision.limits, call, self.time)
 
         ledger = StoreLedger(
-            self.store, "t_1", "mine", refusal=refused, covers=lambda *_: False, clock=self._now
+            self.store,
+            "t_1",
+            "mine",
+            refusal=refused,
+            covers=lambda *_: False,
+            raised=nobody,
+            clock=self._now,
         )
         return Gate(lambda *_: Judgement(effect="ask", rule="Bash(kubectl *)"), ledger)
 
@@ -199,7 +210,7 @@ def test_a_crash_gives_no_extra_run(fake_redis: Redis) -> None:
     """A worker that dies right after a use was written: that use is gone, whether or not the call ran."""
     room = Room(fake_redis, decided(THREE))
     room.call("toolu_1")
-    room.store.transact("t_1", lambda s: lifecycle.finished(s, "i_1", failed=False, output="", now=at(80)))
+    room.store.transact("t_1", lambda s: calls.finished(s, "i_1", failed=False, output="", now=at(80)))
     room.call("toolu_2")
     room.store.transact("t_1", lambda snap: lifecycle.lost(snap, at(90)))
     restarted: Task = room.store.task("t_1").having(state="running")
@@ -222,6 +233,7 @@ def test_two_uses_at_once_of_the_last_run(redis_url: str) -> None:
             *("t_1", "mine"),
             refusal=lambda _: "",
             covers=lambda *_: False,
+            raised=nobody,
             clock=lambda: at(70),
         )
         both.wait(10)
