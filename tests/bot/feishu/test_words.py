@@ -10,7 +10,7 @@ from agent_runner.model import Inquiry, InquiryState
 from cards.feishu_text import neutral
 from tests.bot.feishu.conftest import Scene, controls, unthreaded
 from tests.fakes.feishu_model import Message
-from tests.fakes.values import QUESTIONS, a_question, an_inquiry
+from tests.fakes.values import QUESTIONS, a_plan, a_question, an_inquiry
 
 Make = Callable[..., Scene]
 Row = tuple[str, str]
