@@ -228,7 +228,8 @@ def go_on(inquiry: Inquiry) -> str:
     """The prompt after people let a job go on that had reached a limit."""
     decision = inquiry.decision
     who = decision.by.name if decision else "Somebody"
-    words = f" Their words:\n{decision.conditions}\n" if decision and decision.conditions else " "
+    said = (decision.conditions or decision.reason) if decision else ""
+    words = f" Their words:\n{said}\n" if said else " "
     return (
         f"This job had reached a limit and was paused after your last step. {who} lets it go on.{words}"
         "Go on where you stopped; do not repeat what is done. The limit holds again, at a higher mark: "

@@ -48,7 +48,7 @@ from agent_runner.store import Store, connect
 from bot.commands import Ask, AskedAgain, Chose, Retried, Revoked, Said, Stopped
 from bot.handle import Handler, Reply, decided
 from tests.fakes.faults import hung, private_redis
-from tests.fakes.values import ANSWERS, COMMAND, NOW, a_plan, a_question, a_task, an_inquiry, at
+from tests.fakes.values import ANSWERS, COMMAND, NOW, a_limit, a_plan, a_question, a_task, an_inquiry, at
 
 MEI = Actor(platform="web", user_id="mei", name="Mei", person="mei")
 MEI_CHAT = Actor(platform="slack", tenant="T1", user_id="U9", name="mei", person="mei")
@@ -224,6 +224,11 @@ def decision(verdict: str, by: Actor = MEI, **words: Any) -> Decision:
     return Decision(verdict=Verdict(verdict), by=by, at=at(60), **words)
 
 
+def more(amount: float) -> dict[str, Any]:
+    """The input of a request to go on, with another amount."""
+    return {**a_limit().tool_input, "more": amount}
+
+
 OFFER = an_inquiry(offer="Bash(kubectl rollout:*)", offer_for=timedelta(hours=1))
 """A request that offers a rule for one hour."""
 
@@ -276,6 +281,16 @@ OFFER = an_inquiry(offer="Bash(kubectl rollout:*)", offer_for=timedelta(hours=1)
             "changed",
             {"conditions": "after 18:00"},
         ),
+        (a_limit(), "approve", {"reason": "finish it"}, "approved", {"reason": "finish it"}),
+        (a_limit(), "change", {"input": {"more": 0.5}}, "changed", {"input": more(0.5)}),
+        (
+            a_limit(),
+            "change",
+            {"input": more(20), "conditions": "then stop"},
+            "changed",
+            {"input": more(20), "conditions": "then stop"},
+        ),
+        (a_limit(), "change", {"conditions": " $5 "}, "changed", {"input": more(5)}),
     ],
 )
 def test_what_is_recorded(
@@ -405,6 +420,43 @@ REFUSED: dict[str, tuple[Inquiry, str, dict[str, Any], str]] = {
         {"input": EDITED},
         "Request #12 needs 2 people to approve the same thing.",
     ),
+    **{
+        f"go on with {amount!r}": (
+            a_limit(),
+            "change",
+            {"input": {"more": amount}},
+            "How much more? A number above 0, at most 20.",
+        )
+        for amount in (0, -1, 20.01, "5", True, None, [5])
+    },
+    **{
+        f"go on with the words {words!r}": (
+            a_limit(),
+            "change",
+            {"conditions": words},
+            "How much more? A number above 0, at most 20.",
+        )
+        for words in ("", "but be quick", "5 or 6", "99", "inf", "nan")
+    },
+    "go on with other accounts": (
+        a_limit(),
+        "change",
+        {"input": {"more": 5, "used": 0}},
+        "Only `more` can be changed here.",
+    ),
+    "go on for good": (
+        a_limit(),
+        "approve",
+        {"scope": "task"},
+        "Only a tool call that one person can approve may be approved for more than once.",
+    ),
+    "go on by the word of one of two": (
+        a_limit(quorum=2),
+        "change",
+        {"input": {"more": 5}},
+        "Request #12 needs 2 people to approve the same thing.",
+    ),
+    "reject a limit without a reason": (a_limit(), "reject", {}, "Why not? A reason is needed."),
     "reject without a reason": (an_inquiry(), "reject", {}, "Why not? A reason is needed."),
     "reject with blanks": (an_inquiry(), "reject", {"reason": " \n"}, "Why not? A reason is needed."),
     "no answers": (
@@ -797,6 +849,10 @@ def decided_reply(what: str) -> Reply:
         (an_inquiry(), "1", decided_reply("approve"), "approved"),
         (an_inquiry(), "4", decided_reply("approve"), "approved"),
         (an_inquiry(), "2 only staging", decided_reply("change"), "changed"),
+        (a_limit(), "1", decided_reply("approve"), "approved"),
+        (a_limit(), "2 5", decided_reply("change"), "changed"),
+        (a_limit(), "2 50", Reply(key="ask_back.bad_amount", details={"most": "20"}), "pending"),
+        (a_limit(), "3 enough", decided_reply("reject"), "rejected"),
         (an_inquiry(), "3 not now", decided_reply("reject"), "rejected"),
         (an_inquiry(), "no, don't allow it", decided_reply("reject"), "rejected"),
         (an_inquiry(), "3", Reply(key="ask_back.why_reject"), "pending"),

@@ -15,7 +15,7 @@ from cards import choices, spoken, wording
 from cards.model import APPROVES
 from cards.replies import AskBack, Control, Decide, NotAnAnswer, Nothing, from_form, parse
 from cards.spoken import shadow
-from tests.cards.examples import DATABASE, ENVIRONMENTS, PLAN, STEP, asked, inquiry
+from tests.cards.examples import DATABASE, ENVIRONMENTS, PLAN, STEP, asked, inquiry, limit
 
 CALL = inquiry()
 OTHER = inquiry(id="inq-7", number=7, batch="batch-7")
@@ -616,6 +616,90 @@ def test_what_a_request_does_not_offer_cannot_be_chosen(of: Inquiry, text: str, 
     assert parse(text, [of]) == reply
 
 
+# --- limits --------------------------------------------------------------------------------
+
+MONEY = limit("usd", 2.03, 2, 2)
+CALLS = limit("model_turns", 200, 200, 200)
+
+
+def more(amount: float, of: Inquiry = MONEY) -> Decide:
+    """Going on with another amount."""
+    changed_to = {**of.tool_input, "more": amount}
+    return Decide(inquiry_id="inq-12", verdict=Verdict.CHANGE, input=changed_to)
+
+
+WHAT = AskBack(code="what_amount", details={"most": "20"})
+BAD = AskBack(code="bad_amount", details={"most": "20"})
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("1", YES),
+        ("yes", YES),
+        ("go on", YES),
+        ("Go on!", YES),
+        ("继续", YES),
+        ("続けて。", YES),
+        ("#12 go on", YES),
+        ("2 5", more(5)),
+        ("２　５", more(5)),
+        ("2: 5", more(5)),
+        ("2 0.50", more(0.5)),
+        ("2 $5", more(5)),
+        ("2 5 dollars more", more(5)),
+        ("2 5美元", more(5)),
+        ("2 5ドル", more(5)),
+        ("2 20", more(20)),
+        ("2", WHAT),
+        ("ok but only 1", WHAT),
+        ("好的，但是只给 1 美元", WHAT),
+        ("2 0", BAD),
+        ("2 20.01", BAD),
+        ("2 -5", BAD),
+        ("2 1e3", BAD),
+        ("2 inf", BAD),
+        ("2 2,5", BAD),
+        ("2 5 and 6", BAD),
+        ("2 a lot", BAD),
+        ("2 five", BAD),
+        ("3", AskBack(code="why_reject")),
+        ("3 enough", rejected("enough")),
+        ("no, enough", rejected("no, enough")),
+        ("4", AskBack(code="not_that_verb")),
+        ("5", AskBack(code="no_such_choice", details={"choice": "5"})),
+        ("2.5", AskBack(code="no_such_choice", details={"choice": "2.5"})),
+        ("go on without me", NotAnAnswer(text="go on without me")),
+        ("how far is it?", NotAnAnswer(text="how far is it?")),
+    ],
+)
+def test_case_e10_what_is_typed_about_a_limit(text: str, reply: Any) -> None:
+    """A plain yes allows what is asked for, `2` one plain amount within bounds, all else is asked back."""
+    assert parse(text, [MONEY]) == reply
+
+
+def test_model_calls_are_whole() -> None:
+    """Half a call cannot be allowed."""
+    assert parse("2 50 turns", [CALLS]) == more(50, CALLS)
+    assert parse("2 50.5", [CALLS]) == AskBack(code="bad_amount", details={"most": "2000"})
+
+
+@pytest.mark.parametrize("text", ["go on", "继续"])
+def test_going_on_approves_nothing_else(text: str) -> None:
+    """These words are a yes to a limit alone."""
+    assert parse(text, [CALL]) == NotAnAnswer(text=text)
+
+
+@given(st.text(max_size=12), st.sampled_from([MONEY, CALLS]))
+def test_no_amount_is_out_of_bounds(typed: str, of: Inquiry) -> None:
+    """Whatever is typed or submitted, what is decided lies above nothing and within ten times the step."""
+    submitted = {"input.more": [typed]}
+    for reply in (parse(f"2 {typed}", [of]), parse(typed, [of]), from_form(of, "change", submitted)):
+        if isinstance(reply, Decide) and reply.input is not None:
+            assert 0 < reply.input["more"] <= 10 * of.tool_input["more"]
+            assert {**reply.input, "more": of.tool_input["more"]} == of.tool_input
+
+
 # --- forms ---------------------------------------------------------------------------------
 
 EDITABLE = inquiry(
@@ -691,6 +775,15 @@ def test_edits_that_cannot_be_read_are_asked_back(fields: dict[str, list[str]], 
             {"input.title": ["x"]},
             AskBack(code="bad_field", details={"field": "input.title"}, nested={"kind": "kind.text"}),
         ),
+        (MONEY, "approve", {}, YES),
+        (MONEY, "change", {"input.more": ["5"]}, more(5)),
+        (MONEY, "change", {"input.more": ["2"]}, WHAT),
+        (MONEY, "change", {"input.more": ["2"], "conditions": ["7"]}, more(7)),
+        (MONEY, "change", {"input.more": ["2"], "conditions": ["as little as you can"]}, BAD),
+        (MONEY, "change", {"input.more": ["99"]}, BAD),
+        (MONEY, "change", {}, WHAT),
+        (MONEY, "always", {}, AskBack(code="not_that_verb")),
+        (limit("usd", 3, 2, 2, state=InquiryState.EXPIRED), "change", {}, AskBack(code="not_that_verb")),
         (ONE, "approve", {}, AskBack(code="not_that_verb")),
         (inquiry(state=InquiryState.EXPIRED), "ask_again", {}, AskBack(code="not_that_verb")),
         (ONE, "answer", {"answer.0": ["1"]}, answered(**{"Which database?": "MySQL"})),

@@ -134,3 +134,21 @@ def test_breaking_the_glass_is_asked_back_and_told_to_all(scene: Make) -> None:
     said = called(s, card, f"breakglass:{s.number}")
     assert (mentioned(said), "checkout is down" in text_of(said)) == ([s.lin, s.kai], True)
     s.until(lambda: "Approved alone by" in text_of(s.seen(card)))
+
+
+def test_case_c01_nobody_breaks_the_glass_for_what_cannot_be_read(scene: Make) -> None:
+    """Behind a link that leads nowhere for them there is no code; nothing is decided."""
+    s = scene(
+        people=PEOPLE,
+        policy=Policy(routes=(ROUTE,), break_glass=("eve",)),
+        page="http://127.0.0.1:8321",
+    )
+    thread = s.asked()
+    s.slack.fail("chat.postMessage", "invalid_blocks", 3)
+    s.office.asks(s.office.task().id, waits(s))
+    s.card(thread, "request:1")
+    s.until(lambda: s.office.registers.receipts(s.office.task().id)["request:1"].shown)
+    s.slack.say(s.eve, s.ops, "break glass checkout is down", thread_ts=thread)
+    (told,) = s.told(s.eve)
+    assert told.startswith("Not all of request #1 is here yet")
+    assert s.inquiry(1).open
