@@ -18,14 +18,14 @@ COMPARED = 5_000
 def replaced(snap: Snapshot, tool_name: str, tool_input: Mapping[str, Any]) -> str | None:
     """The id of the request that this call revises, or None.
 
-    Of those of the same tool that nothing revises yet, the most alike, the newest of equals. The last
-    request of all counts whatever the call: people's words on it were the last thing the model read.
+    Of those of the same tool that nothing alike revises yet, the most alike, the newest of equals. The
+    last request of all counts whatever the call: people's words on it were the last thing that the
+    model read. (If it only looked around first, the call that comes then is the one that is alike.)
     """
-    taken = {inquiry.replaces for inquiry in snap.inquiries}
     found = [
         (_alike(inquiry.tool_input, tool_input), inquiry.number, inquiry)
         for inquiry in snap.inquiries
-        if inquiry.tool_name == tool_name and _sent_back(inquiry) and inquiry.id not in taken
+        if inquiry.tool_name == tool_name and _sent_back(inquiry) and not _revised(inquiry, snap)
     ]
     last = max((inquiry.number for inquiry in snap.inquiries), default=0)
     fitting = [one for one in found if one[0] >= ALIKE or one[1] == last]
@@ -36,6 +36,14 @@ def _sent_back(inquiry: Inquiry) -> bool:
     """Whether people said that it may not run as it stands."""
     return inquiry.state is InquiryState.REJECTED or (
         inquiry.state is InquiryState.CHANGED and not inquiry.run_allowed
+    )
+
+
+def _revised(inquiry: Inquiry, snap: Snapshot) -> bool:
+    """Whether a call that is like this one came after it in its place."""
+    return any(
+        other.replaces == inquiry.id and _alike(inquiry.tool_input, other.tool_input) >= ALIKE
+        for other in snap.inquiries
     )
 
 

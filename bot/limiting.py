@@ -19,7 +19,9 @@ def asked(inquiry: Inquiry, command: Chose, *, zone: tzinfo, now: datetime) -> t
     words = command.conditions.strip()
     if command.verdict is not Verdict.CHANGE:
         if command.limits:
-            raise FixInput("Only an approval can have conditions.", hint='Send verdict "change" with them.')
+            raise FixInput(
+                "Only an approval with changes can have conditions.", hint='Send verdict "change" with them.'
+            )
         return ()
     if not choices.is_call(inquiry):  # a plan goes back, a step is answered: both with the words
         if command.limits:

@@ -48,6 +48,10 @@ CASES: dict[str, tuple[list[Inquiry], str | None]] = {
     "the newest of equals": ([asked(1, DEPLOY, "changed"), asked(2, DEPLOY, "changed")], "i_2"),
     "old and unlike": ([asked(1, "make all", "rejected"), asked(2, "ls", "approved")], None),
     "revised already": ([asked(1, DEPLOY, "changed"), asked(2, REVISED, "approved", replaces="i_1")], None),
+    "only looked around after it": (
+        [asked(1, DEPLOY, "changed"), asked(2, "ls", "approved", replaces="i_1")],
+        "i_1",
+    ),
     "approved": ([asked(1, DEPLOY, "approved")], None),
     "still open": ([asked(1, DEPLOY, "pending")], None),
     "expired": ([asked(1, DEPLOY, "expired")], None),
