@@ -270,6 +270,7 @@ class Desk:
                 **ENVIRONMENT,
                 "ANTHROPIC_BASE_URL": self.server.url,
                 "CLAUDE_CONFIG_DIR": str(self.root / config),
+                "HOME": str(self.root),  # not a real one: every Bash begins with its login files
                 **(env or {}),
             },
             "can_use_tool": self._second_lock(can) if can else None,

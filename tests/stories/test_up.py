@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 from click.testing import CliRunner
@@ -60,24 +63,20 @@ def scripted() -> Iterator[MessagesServer]:
 
 @pytest.fixture(scope="module")
 def shared(scripted: MessagesServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One stack for the stories that leave it as it was."""
+    """One stack for all stories, for it takes seconds to start; those that hurt it end with it well."""
     with Stack(tmp_path_factory.mktemp("up"), model_url=scripted.url) as running:
         yield running
 
 
 @pytest.fixture
 def stack(shared: Stack) -> Stack:
-    """The shared stack with an empty workspace."""
+    """The shared stack with an empty workspace; started anew if a failed story left it in pieces."""
+    if _sleepers(shared) or not _healthy(shared):
+        shared.stop(signal.SIGKILL)
+        shared.start()
     for file in shared.workspace.iterdir():
         file.unlink()
     return shared
-
-
-@pytest.fixture
-def own(scripted: MessagesServer, tmp_path: Path) -> Iterator[Stack]:
-    """A stack of this test's own, to be hurt."""
-    with Stack(tmp_path, model_url=scripted.url) as running:
-        yield running
 
 
 def test_an_approved_job_runs_once_and_its_accounts_are_right(stack: Stack, scripted: MessagesServer) -> None:
@@ -147,6 +146,7 @@ def test_a_second_person_may_not_decide(stack: Stack) -> None:
         record = http.get("/api/audit", params={"task": task_id}).json()["items"]
     assert record[-1]["event"] == "refused_attempt"
     assert stack.decide(inquiry, "reject", reason="no").status_code == 200
+    stack.until_state(task_id, "done")
 
 
 def test_the_terminal_asks_and_answers_by_numbers(stack: Stack) -> None:
@@ -198,79 +198,80 @@ def test_a_second_up_says_where_the_first_is(stack: Stack) -> None:
     assert stack.ready["url"].rsplit(":", 1)[1] in second.stderr
 
 
-def test_everything_killed_while_a_request_is_open_resumes_after_a_restart(own: Stack) -> None:
+def test_everything_killed_while_a_request_is_open_resumes_after_a_restart(stack: Stack) -> None:
     """Kill -9 of the whole group, start again, decide: the call runs once."""
-    task_id = own.ask("write it")
-    inquiry = own.pending(task_id)
-    own.kill_everything()
-    own.start()
-    assert own.pending(task_id)["id"] == inquiry["id"]
-    assert own.decide(inquiry, "approve").status_code == 200
-    assert own.until_state(task_id, "done", "failed")["state"] == "done"
-    assert own.lines() == ["done"]
+    task_id = stack.ask("write it")
+    inquiry = stack.pending(task_id)
+    stack.kill_everything()
+    stack.start()
+    assert stack.pending(task_id)["id"] == inquiry["id"]
+    assert stack.decide(inquiry, "approve").status_code == 200
+    assert stack.until_state(task_id, "done", "failed")["state"] == "done"
+    assert stack.lines() == ["done"]
 
 
-def test_case_e01_a_worker_killed_under_a_call_never_runs_it_again(own: Stack) -> None:
+def test_case_e01_a_worker_killed_under_a_call_never_runs_it_again(stack: Stack) -> None:
     """The worker dies while the approved call runs: it ends with it, and a person is told."""
-    task_id = own.ask("slow")
-    own.decide(own.pending(task_id), "approve")
-    until(lambda: (own.workspace / "begun.txt").exists(), why="the call never began")
-    sleeping = until(lambda: _sleepers(own), why="no call is running")
+    task_id = stack.ask("slow")
+    stack.decide(stack.pending(task_id), "approve")
+    until(lambda: (stack.workspace / "begun.txt").exists(), why="the call never began")
+    sleeping = until(lambda: _sleepers(stack), why="no call is running")
     _horse_of(sleeping[0]).kill()
-    task = own.until_state(task_id, "stuck")
+    task = stack.until_state(task_id, "stuck")
     assert task["failure"]["code"] == "outcome_unknown"
     assert task["inquiries"][0]["execution"] == "unknown"
-    until(lambda: not _sleepers(own), why="the call outlived its worker")
-    with own.http() as http:
+    until(lambda: not _sleepers(stack), why="the call outlived its worker")
+    with stack.http() as http:
         assert http.post(f"/api/tasks/{task_id}/retry").status_code == 202
-    own.until_state(task_id, "done")
-    assert (own.workspace / "begun.txt").read_text().split() == ["begun"]
+    stack.until_state(task_id, "done")
+    assert (stack.workspace / "begun.txt").read_text().split() == ["begun"]
 
 
-def test_case_e03_a_killed_worker_parent_leaves_no_second_run(own: Stack) -> None:
+def test_case_e03_a_killed_worker_parent_leaves_no_second_run(stack: Stack) -> None:
     """The whole worker dies in mid-call: nothing of it lives on beside the next attempt."""
-    task_id = own.ask("slow")
-    own.decide(own.pending(task_id), "approve")
-    sleeping = until(lambda: _sleepers(own), why="no call is running")
+    task_id = stack.ask("slow")
+    stack.decide(stack.pending(task_id), "approve")
+    sleeping = until(lambda: _sleepers(stack), why="no call is running")
     parent = _horse_of(sleeping[0]).parent()
     assert parent is not None
     parent.kill()
-    until(lambda: not _sleepers(own), why="the call outlived its worker")
-    assert own.until_state(task_id, "stuck")["inquiries"][0]["execution"] == "unknown"
-    later = own.ask("write it")
-    own.decide(own.pending(later), "approve")
-    own.until_state(later, "done")
-    assert own.lines() == ["done"]
+    until(lambda: not _sleepers(stack), why="the call outlived its worker")
+    assert stack.until_state(task_id, "stuck")["inquiries"][0]["execution"] == "unknown"
+    later = stack.ask("write it")
+    stack.decide(stack.pending(later), "approve")
+    stack.until_state(later, "done")
+    assert stack.lines() == ["done"]
 
 
-def test_a_store_or_runner_that_ends_by_itself_is_started_again(own: Stack) -> None:
+def test_a_store_or_runner_that_ends_by_itself_is_started_again(stack: Stack) -> None:
     """Redis and the runner are killed: both come back, and the open request is decided as if nothing was."""
-    task_id = own.ask("write it")
-    inquiry = own.pending(task_id)
-    assert own.process is not None
-    for child in psutil.Process(own.process.pid).children():
+    task_id = stack.ask("write it")
+    inquiry = stack.pending(task_id)
+    assert stack.process is not None
+    for child in psutil.Process(stack.process.pid).children():
         child.kill()
-    until(lambda: _healthy(own), why="it did not recover")
-    assert own.decide(inquiry, "approve").status_code == 200
-    assert own.until_state(task_id, "done")["inquiries"][0]["execution"] == "finished"
-    assert own.lines() == ["done"]
+    until(lambda: _healthy(stack), why="it did not recover")
+    assert stack.decide(inquiry, "approve").status_code == 200
+    assert stack.until_state(task_id, "done")["inquiries"][0]["execution"] == "finished"
+    assert stack.lines() == ["done"]
 
 
 def _healthy(stack: Stack) -> bool:
-    with stack.http() as http:
+    with stack.http() as http, contextlib.suppress(httpx.HTTPError):
         told = http.get("/healthz").json()
-    return bool(told["ok"] and told["runners"])
+        return bool(told["ok"] and told["runners"])
+    return False
 
 
-def test_stop_ends_a_running_call(own: Stack) -> None:
+def test_stop_ends_a_running_call(stack: Stack) -> None:
     """Stop while a command runs: it ends within seconds, and the task says stopped."""
-    task_id = own.ask("slow")
-    own.decide(own.pending(task_id), "approve")
-    until(lambda: _sleepers(own), why="no call is running")
-    with own.http() as http:
+    task_id = stack.ask("slow")
+    stack.decide(stack.pending(task_id), "approve")
+    until(lambda: _sleepers(stack), why="no call is running")
+    with stack.http() as http:
         assert http.post(f"/api/tasks/{task_id}/stop").status_code == 202
-    task = own.until_state(task_id, "stopped")
-    until(lambda: not _sleepers(own), why="the call outlived the stop")
+    task = stack.until_state(task_id, "stopped")
+    until(lambda: not _sleepers(stack), why="the call outlived the stop")
     assert task["inquiries"][0]["execution"] == "unknown"
 
 
