@@ -12,8 +12,10 @@ import pytest
 import redis.asyncio
 from starlette.testclient import TestClient
 
+from agent_runner.config import Limits
 from agent_runner.messages_request import ToolUse
 from agent_runner.model import Actor, TaskState
+from agent_runner.policy import Route
 from bot.web.app import create_app
 from bot.web.service import Service
 from tests.fakes.chat_desk import ROUTE, ChatDesk, FeishuDesk, SlackDesk
@@ -188,6 +190,48 @@ def test_case_b09_two_people_on_two_platforms_are_a_quorum(chat: Make) -> None:
     c.until_shown(card, "Approved by kai")
     events = c.desk.events(c.task().id)
     assert [events.count(e) for e in ("voted", "reminded", "decided", "dispatched")] == [1, 1, 1, 1]
+
+
+def limited(c: ChatDesk) -> None:
+    """From now on a job may make one model call, and those on call decide about more."""
+    leads = Route(match=("Limit",), approvers=("group:oncall",))
+    rules = c.desk.config.policy
+    c.desk.use_config(
+        c.desk.config.having(
+            limits=Limits(max_model_turns=1), policy=rules.having(routes=(*rules.routes, leads))
+        )
+    )
+
+
+def test_case_e10_at_a_limit_the_thread_is_asked_and_the_job_goes_on(chat: Make) -> None:
+    """The call that waited is decided first, then the limit, with another amount; then the call runs."""
+    c = chat()
+    limited(c)
+    c.press("lin", asked(c), "approve")
+    c.work()
+    card = c.card(2)
+    assert "used 1 of 1 model calls. Go on with 1 more?" in c.shown(card)
+    assert c.ran() == []
+    c.edit("kai", card, "3")
+    c.work()
+    c.until_shown(card, "kai let it go on")
+    c.until_told(ENDED)
+    assert (c.ran(), c.task().state, c.task().allowance.model_turns) == (["done"], TaskState.DONE, 3)
+
+
+def test_case_e10_at_a_limit_the_job_ends_and_says_so(chat: Make) -> None:
+    """Rejected with a reason: the thread says which limit and who said no, and the call never runs."""
+    c = chat()
+    limited(c)
+    c.press("lin", asked(c), "approve")
+    c.work()
+    card = c.card(2)
+    c.reject("kai", card, "enough for today")
+    c.until_shown(card, "Rejected by kai")
+    c.until_told("Stopped by kai")
+    c.until_told("used up the model calls")
+    assert ("enough for today" in c.shown(card), c.ran()) == (True, [])
+    assert c.task().state is TaskState.STOPPED
 
 
 def page_of(c: ChatDesk) -> TestClient:

@@ -10,7 +10,7 @@ import pytest
 
 from agent_runner import audit
 from agent_runner.audit import Event
-from agent_runner.model import Failure
+from agent_runner.model import Failure, Kind
 from tests.bot.web.webdesk import LIN, MEI, QUESTIONS, WebDesk
 
 AT = "2026-03-02T14:00:00Z"
@@ -450,6 +450,33 @@ def test_a_decision_that_does_not_fit_decides_nothing(
         got = client.post(f"/api/inquiries/{inquiry.id}/decision", json=body)
         assert (got.status_code, got.json()) == (status, answer)
         assert client.get(f"/api/inquiries/{inquiry.id}").json()["state"] == "pending"
+
+
+def test_case_e10_a_limit_is_a_request_of_its_own_kind(desk: WebDesk) -> None:
+    """It says what was used of what; another amount is one number, and the task is queued again."""
+    given = {"limit": "usd", "used": 2.03, "of": 2, "more": 2}
+    asked = desk.asked("Limit", given, kind=Kind.LIMIT, tool_use_id="", rule="limits.max_task_usd")
+    path = f"/api/inquiries/{asked.id}"
+    with desk.client() as client:
+        shown = client.get(path).json()
+        assert [shown[name] for name in ("kind", "tool_name", "tool_input", "rule")] == [
+            *("limit", "Limit", given, "limits.max_task_usd")
+        ]
+        refused = client.post(f"{path}/decision", json={"verdict": "change", "input": {"more": 21}})
+        assert (refused.status_code, refused.json()) == (
+            422,
+            error(
+                "invalid",
+                "How much more? A number above 0, at most 20.",
+                'Send it as input {"more": 5}, or as conditions; or approve what is asked for.',
+            ),
+        )
+        taken = client.post(f"{path}/decision", json={"verdict": "change", "input": {"more": 5}})
+        assert (taken.status_code, taken.json()["state"]) == (200, "changed")
+        record = client.get(f"/api/audit?task={asked.task_id}").json()["items"]
+    assert record[-1]["details"]["input"] == {**given, "more": 5}
+    assert desk.queued == [asked.task_id] * 2
+    assert desk.store.task(asked.task_id).allowance.usd == 5.03
 
 
 def test_who_may_not_decide_is_told_who_may(desk: WebDesk) -> None:
