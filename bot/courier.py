@@ -49,6 +49,9 @@ LEAD_MS = 20_000
 LEAD_MARGIN = 12.0
 """Seconds before its end in which nothing is begun any more: longer than a client waits (10 s)."""
 
+FITS_KEPT = 1_000
+"""Batches of which it is remembered whether they fit on one card."""
+
 THREADS = 2
 """The courier's own threads for the store: in the loop's common ones (6 on two processors) a person's
 press would queue behind every chat that has something to show."""
@@ -299,10 +302,12 @@ class Courier:
     def _together(self, steps: Steps, client: Client, people: Mapping[str, Names]) -> bool:
         """Whether the steps of a batch fit on one card there, as they were when they were asked for.
 
-        Remembered, because the answer must not change while they are decided: their buttons go, and
-        what they brought forth comes.
+        It must not change while they are decided, when buttons go and what they brought forth comes;
+        remembered, because every look asks.
         """
         known = (client, steps[0].id)
+        if len(self._fits) > FITS_KEPT:
+            self._fits.clear()
         if known not in self._fits:
             asked = [as_asked(step) for step in steps]
             cards = (

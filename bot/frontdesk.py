@@ -279,7 +279,7 @@ class FrontDesk:
             case Verb.DO_NOW | Verb.LEAVE:
                 return self._answer_held(pressed)
             case Verb.APPROVE_ALL | Verb.REJECT_ALL:
-                return together.pressed(self.handler, pressed)
+                return self._decide_all(pressed)
             case _:
                 return self._decide(pressed)
 
@@ -289,6 +289,16 @@ class FrontDesk:
         except AlreadyDecided:
             inquiry = self.store.inquiry(pressed.inquiry_id)
             if not self._came_twice(pressed, inquiry):
+                raise
+            return decided(inquiry, Verdict.APPROVE)  # there is no news in it
+
+    def _decide_all(self, pressed: Pressed) -> Reply:
+        try:
+            return together.pressed(self.handler, pressed)
+        except AlreadyDecided:
+            inquiry = self.store.inquiry(pressed.inquiry_id)
+            approved = pressed.having(verb=Verb.APPROVE)
+            if pressed.verb is Verb.REJECT_ALL or not self._came_twice(approved, inquiry):
                 raise
             return decided(inquiry, Verdict.APPROVE)  # there is no news in it
 

@@ -329,3 +329,46 @@ def test_the_reader_chooses_the_language(people: People, desk: WebDesk, lang: st
     expect(page.get_by_role("button", name=approve, exact=True)).to_be_visible()
     page.goto(f"{desk.url}/inbox")
     expect(page.get_by_role("button", name=approve, exact=True)).to_be_visible()
+
+
+def test_the_steps_of_one_turn_are_decided_on_one_card(people: People, desk: WebDesk) -> None:
+    """One by one by keyboard, what is typed for another step stays, and the rest goes all at once."""
+    first, second, third = desk.asked_together("make plan", "make apply", "make note")
+    page = people.page(f"/t/{first.task_id}", "lin")
+    shown = card(page)
+    step = {mark: shown.locator(f"[data-step={mark}]") for mark in "abc"}
+    step["b"].get_by_text("Reject…").click()
+    step["b"].get_by_label("Why not? The agent gets these words.").fill("not before six")
+    step["a"].get_by_role("button", name="Approve", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(step["a"]).to_contain_text("Approved by lin at 14:00 · runs when all steps are decided")
+    expect(step["b"].get_by_role("textbox")).to_have_value("not before six")
+    expect(shown.get_by_role("button", name="Approve all (2)")).to_be_visible()
+    step["b"].get_by_role("button", name="Reject", exact=True).click()
+    expect(step["b"]).to_contain_text("not before six")
+    expect(shown.get_by_role("button", name="Approve all")).to_have_count(0)
+    expect(shown).to_contain_text("c1 approve")
+    page.get_by_label("Reply").fill("c1")
+    page.get_by_role("button", name="Send").click()
+    expect(step["c"]).to_contain_text("Approved by lin")
+    expect(shown.locator("button")).to_have_count(0)
+    found = [desk.store.inquiry(one.id).state for one in (first, second, third)]
+    assert found == [InquiryState.APPROVED, InquiryState.REJECTED, InquiryState.APPROVED]
+
+
+def test_all_steps_at_once_on_a_phone(people: People, desk: WebDesk) -> None:
+    """Nothing is wider than the screen; edits that were not sent keep all from being approved unedited."""
+    steps = desk.asked_together("make plan", "make apply " + "x" * 200, "make note")
+    page = people.page(f"/t/{steps[0].task_id}", viewport=PHONE)
+    shown = card(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    last = shown.locator("[data-step=c]")
+    last.get_by_text("Approve with changes…").click()
+    last.get_by_role("textbox", name="command").fill("make note -n")
+    shown.get_by_role("button", name="Approve all (3)").click()
+    expect(page.locator(".note[role=alert]").first).to_be_visible()
+    assert all(desk.store.inquiry(one.id).open for one in steps)
+    last.get_by_role("textbox", name="command").fill("make note")
+    shown.get_by_role("button", name="Approve all (3)").click()
+    expect(shown.locator(".card-outcome")).to_have_count(3)
+    assert {str(desk.store.inquiry(one.id).state) for one in steps} == {"approved"}
