@@ -20,7 +20,7 @@ up: $(VENV)/.installed
 	$(BIN)/countersign up --state-dir $(STATE) --port $(PORT)
 
 test: $(VENV)/.installed-test lint
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

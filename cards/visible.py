@@ -16,6 +16,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 INSIDE = 8
@@ -48,6 +49,17 @@ _BLANK_LINES = re.compile(rf"(?<![ \t])[ \t]*+(?:\n[ \t]*+){{{BLANK_LINES},}}")
 _SUSPECT = re.compile(r"[^\n\t -~]")
 _WORD = re.compile(r"[^\W_]+")
 _MATH_LETTERS = re.compile("[\U0001d400-\U0001d7ff]")
+_MAY_POSE = re.compile(
+    "[\u0370-\u03ff\u0400-\u052f\uff10-\uff5a\U0001d400-\U0001d7ff"
+    + re.escape("".join(_LOOK_LATIN | _LATIN_TRICKS | _ALWAYS_LOOK))
+    + "]"
+)
+"""All that `_looking_latin` may find; most lines in other scripts have none of it."""
+_RUN = re.compile(r"(.)\1{0,999998}", re.DOTALL)
+_LINE = re.compile(r"[^\n]+")
+
+KEPT, KEPT_LENGTH = 100, 12_000
+"""How many shown texts are remembered, and up to which length: some 25 MB at the very most."""
 
 
 class _Spot(NamedTuple):
@@ -58,13 +70,26 @@ class _Spot(NamedTuple):
 
 def block(text: str) -> str:
     """The text for a place that keeps line breaks and tabs."""
-    return _escaped(text, list(_spots(text)))
+    return _kept_block(text) if len(text) <= KEPT_LENGTH else _block(text)
 
 
 def inline(text: str) -> str:
     """The text for one line: line breaks and tabs are shown as escapes, too."""
+    return _kept_inline(text) if len(text) <= KEPT_LENGTH else _inline(text)
+
+
+def _block(text: str) -> str:
+    return _escaped(text, list(_spots(text)))
+
+
+def _inline(text: str) -> str:
     extra = [_Spot(m.start(), m.end(), "") for m in re.finditer(r"[\n\t]", text)]
     return _escaped(text, [*_spots(text), *extra])
+
+
+# A card is drawn in three languages, and again until it fits: each time with the same texts.
+_kept_block = lru_cache(KEPT)(_block)
+_kept_inline = lru_cache(KEPT)(_inline)
 
 
 def restore(shown: str, *, longest: int | None = None) -> str:
@@ -114,8 +139,10 @@ def _escaped(text: str, spots: list[_Spot]) -> str:
 
 
 def _runs(text: str) -> str:
+    if len(text) == 1:
+        return f"⟨U+{ord(text):04X}⟩"
     out = []
-    for match in re.finditer(r"(.)\1{0,999998}", text, re.DOTALL):
+    for match in _RUN.finditer(text):
         count = len(match[0])
         out.append(f"⟨U+{ord(match[1]):04X}" + (f"×{count}⟩" if count > 1 else "⟩"))
     return "".join(out)
@@ -208,8 +235,8 @@ def _among_wide(text: str, at: int) -> bool:
 
 
 def _look_alikes(text: str) -> Iterator[_Spot]:
-    for match in re.finditer(r"[^\n]+", text):
-        if not match[0].isascii():
+    for match in _LINE.finditer(text):
+        if _MAY_POSE.search(match[0]):
             for at in _looking_latin(match[0]):
                 yield _Spot(match.start() + at, match.start() + at + 1, "look_alikes")
 

@@ -21,6 +21,7 @@ import httpx
 
 from agent_runner.errors import NotFound, TryLater
 from bot.delivery import CardRefused, MessageGone
+from bot.feishu import dial
 from bot.feishu.errors import TOKEN_REFUSED, NoThreads, outcome
 
 TIMEOUT = 8.0
@@ -73,7 +74,9 @@ class FeishuApi:
         self._credentials = {"app_id": app_id, "app_secret": app_secret}
         self._clock = clock
         self._timeout = timeout
-        self._http = httpx.AsyncClient(base_url=f"{domain}/open-apis", timeout=timeout, transport=transport)
+        self._http = httpx.AsyncClient(
+            base_url=f"{domain}/open-apis", timeout=timeout, transport=transport, verify=dial.tls()
+        )
         self._token = ""
         self._good_until = 0.0
         self._fetching = asyncio.Lock()

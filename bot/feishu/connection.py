@@ -131,7 +131,7 @@ class LongConnection:
     # --- one connection after another ----------------------------------------------------
 
     async def _run(self) -> None:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(verify=dial.tls()) as http:
             await self._keep_connected(http)
 
     async def _keep_connected(self, http: httpx.AsyncClient) -> None:

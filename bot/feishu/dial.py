@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,6 +30,12 @@ LARGEST = 16 * 2**20
 
 AUTH_FAILED = 514
 """A handshake refused for what its second code says (lark-oapi 1.7.5, ws/const.py)."""
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """Whose certificates are trusted: read once, for it takes 25 ms in which the bot does nothing else."""
+    return httpx.create_ssl_context()
 
 
 class Address(NamedTuple):

@@ -173,7 +173,7 @@ async def check_connection(settings: Settings, *, seconds: float = CONNECT_SECON
     credentials = {"AppID": environment["FEISHU_APP_ID"], "AppSecret": environment["FEISHU_APP_SECRET"]}
     unheard = fail(f"The long connection was opened, but no pong came back within {seconds:.0f} s.", SOCKETS)
     try:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(verify=dial.tls()) as http:
             address = await dial.ask(http, domain, credentials, seconds=seconds)
         socket = await dial.connected(address, seconds=seconds, closing=1)
         try:

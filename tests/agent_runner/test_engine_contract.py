@@ -110,16 +110,6 @@ async def two_runs(
 # --- pausing and resuming ----------------------------------------------------------------
 
 
-def test_e01_a_deferral_ends_the_run_as_a_success_with_its_own_stop_reason(new_desk: NewDesk) -> None:
-    """Only `stop_reason` tells a deferral from a finished run; the call has not run."""
-    desk = new_desk(says([Text("I write."), bash("toolu_1", "echo x > x.txt")]))
-    turn = desk.turn("go", hook=defer)
-    result = turn.result
-    assert (result.subtype, result.is_error, result.stop_reason) == ("success", False, "tool_deferred")
-    assert turn.deferred == ("toolu_1", "Bash", {"command": "echo x > x.txt"})
-    assert (desk.read("x.txt"), len(desk.server.calls)) == (None, 1)
-
-
 def test_e02_a_resume_with_a_prompt_makes_two_turns(new_desk: NewDesk) -> None:
     """The deferred call is replayed, then the prompt is a turn of its own: two results, two calls."""
     desk = new_desk(says([bash("toolu_1", "echo x >> x.txt")]))
@@ -131,14 +121,24 @@ def test_e02_a_resume_with_a_prompt_makes_two_turns(new_desk: NewDesk) -> None:
     assert desk.server.calls[-1].last_user_text == "and more"
 
 
-def test_e03_a_resume_without_a_prompt_replays_the_call_with_one_model_call(new_desk: NewDesk) -> None:
-    """The hook is asked again with the same id, the call runs once, the model is called once."""
-    desk = new_desk(says([bash("toolu_1", "echo x >> x.txt; echo out")]))
-    session = desk.turn("go", hook=defer).session_id
-    before = len(desk.server.calls)
-    turn = desk.turn(hook=allow, can=can_allow, resume=session, include_partial_messages=True)
+def test_e01_a_deferral_ends_the_run_and_e03_a_resume_without_a_prompt_replays_the_call(
+    new_desk: NewDesk,
+) -> None:
+    """Only `stop_reason` tells a deferral from a finished run; the call has not run.
+
+    Resumed, the hook is asked again with the same id, the call runs once, the model is called once.
+    """
+    call = bash("toolu_1", "echo x >> x.txt; echo out")
+    desk = new_desk(says([Text("I write."), call]))
+    paused = desk.turn("go", hook=defer)
+    result = paused.result
+    assert (result.subtype, result.is_error, result.stop_reason) == ("success", False, "tool_deferred")
+    assert paused.deferred == ("toolu_1", "Bash", {"command": "echo x >> x.txt; echo out"})
+    assert (desk.read("x.txt"), len(desk.server.calls)) == (None, 1)
+
+    turn = desk.turn(hook=allow, can=can_allow, resume=paused.session_id, include_partial_messages=True)
     assert (turn.result.result, turn.result.stop_reason) == ("done", "end_turn")
-    assert len(desk.server.calls) - before == turn.model_calls == 1
+    assert len(desk.server.calls) - 1 == turn.model_calls == 1
     assert desk.locks("toolu_1") == ["hook", "hook", "can_use_tool"]
     assert desk.read("x.txt") == "x\n"
     assert desk.told("toolu_1") == ToolResult("toolu_1", "out")
@@ -354,13 +354,12 @@ UNANSWERED = "The user did not answer the questions."
 ANSWERS_IN_HOOK = {"updatedInput": {"questions": QUESTIONS, "answers": ANSWERS}}
 
 
-@pytest.mark.parametrize("offered", [True, False])
-def test_e16_questions_and_plans_need_a_permission_host(new_desk: NewDesk, offered: bool) -> None:
-    """AskUserQuestion and ExitPlanMode are offered only when `can_use_tool` is registered."""
+def test_e16_questions_and_plans_need_a_permission_host(new_desk: NewDesk) -> None:
+    """Without `can_use_tool` neither AskUserQuestion nor ExitPlanMode is offered; with it both are (E27)."""
     desk = new_desk(says([Text("hi")]))
-    desk.turn("go", hook=allow, can=can_deny if offered else None)
-    names = desk.server.calls[0].tool_names
-    assert ("AskUserQuestion" in names, "ExitPlanMode" in names) == (offered, offered)
+    desk.turn("go", hook=allow, can=None)
+    assert {"AskUserQuestion", "ExitPlanMode"} & set(desk.server.calls[0].tool_names) == set()
+    assert "Bash" in desk.server.calls[0].tool_names
 
 
 UNDER_ASK = ["AskUserQuestion"]
@@ -545,9 +544,12 @@ def test_e33_e34_every_resume_asks_the_hook_and_then_the_second_lock(new_desk: N
 
 
 def test_e27_a_whitelist_offers_exactly_what_works_here(new_desk: NewDesk) -> None:
-    """With `tools` given, the model sees these, the MCP tools, and a placeholder that is never called."""
-    desk = new_desk(says([Text("hi")]))
-    desk.turn("go", hook=allow)
+    """With `tools` given, the model sees these, the MCP tools, and a placeholder that is never called.
+
+    Of a call to a tool that does not exist the model is told, no lock is asked, and the run goes on.
+    """
+    desk = new_desk(says([ToolUse("toolu_1", "Teleport", {"to": "mars"})]))
+    turn = desk.turn("go", hook=allow)
     assert sorted(desk.server.calls[0].tool_names) == [
         "Agent",
         "AskUserQuestion",
@@ -564,12 +566,6 @@ def test_e27_a_whitelist_offers_exactly_what_works_here(new_desk: NewDesk) -> No
         "Write",
         NOTE,
     ]
-
-
-def test_a_tool_that_does_not_exist_asks_nobody(new_desk: NewDesk) -> None:
-    """The model is told, no lock is asked, and the run goes on."""
-    desk = new_desk(says([ToolUse("toolu_1", "Teleport", {"to": "mars"})]))
-    turn = desk.turn("go", hook=allow)
     error = "<tool_use_error>Error: No such tool available: Teleport</tool_use_error>"
     assert desk.told("toolu_1") == ToolResult("toolu_1", error, True)
     assert (desk.asked, turn.result.result) == ([], "done")

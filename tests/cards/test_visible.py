@@ -51,6 +51,21 @@ def test_case_c02_what_hides_is_shown(text: str, shown: str, warnings: tuple[str
 
 
 @pytest.mark.parametrize(
+    "letters",
+    ["АВЕЅІЈКМНОРСТУХҮԚԜаеѕіјӏорсухһԁԛԝүґгпки", "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγικνορτυχωϲϳ", "ɑɡıⅰⅴⅹⅼⅽⅾⅿ",
+     "\u037e\u0387\u1fef\u212a", "０９ＡＺａｚ", "\U0001d400\U0001d54f\U0001d7ff"],
+    ids=["Cyrillic", "Greek", "Latin", "always", "wide", "mathematical"],
+)  # fmt: skip
+def test_case_c02_each_look_alike_is_found(letters: str) -> None:
+    """One of them in a Latin word is enough, wherever it comes from."""
+    words = {letter: f"pa{letter}l" for letter in letters}
+    assert {letter: visible.block(word) for letter, word in words.items()} == {
+        letter: f"pa⟨U+{ord(letter):04X}⟩l" for letter in letters
+    }
+    assert {visible.warnings(word) for word in words.values()} == {("look_alikes",)}
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "plain ASCII, with\n\ttabs and lines",
@@ -131,7 +146,11 @@ def test_what_is_no_escape_stays(shown: str) -> None:
     assert visible.restore(shown) == shown
 
 
-@pytest.mark.parametrize("text", [" " * 300_000 + "x", " \n" * 100_000, "a\u0301" * 100_000, "\n" * 300_000])
+@pytest.mark.parametrize(
+    "text",
+    [" " * 300_000 + "x", " \n" * 100_000, "a\u0301" * 100_000, "\n" * 300_000],
+    ids=["blanks", "blank lines", "marks", "lines"],
+)
 def test_large_texts_come_back_whole(text: str) -> None:
     """Hundreds of thousands of odd characters are handled like a few."""
     assert visible.restore(visible.block(text)) == text

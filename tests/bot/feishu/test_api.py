@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import pytest
 
 from agent_runner.errors import CountersignError, FixConfiguration, FixInput, NotFound, TryLater
 from bot.delivery import CardRefused, MessageGone, PlaceGone, SlowDown
+from bot.feishu import dial
 from bot.feishu.api import FeishuApi, Sent
 from bot.feishu.errors import OUTCOMES, REMEDIES, NoThreads, TokenSpent, outcome
 from tests.fakes.feishu import FakeFeishu
@@ -453,3 +455,11 @@ def test_what_somebody_has_to_put_right_says_how(code: int) -> None:
     assert isinstance(error, FixConfiguration)
     assert error.message == f"Feishu said {code}: {'m' * 300}"
     assert (error.hint, error.details) == (REMEDIES[code], {"code": code})
+
+
+def test_certificates_are_checked_and_read_once() -> None:
+    """Every client trusts the same ones, and who answers must have the name that was called."""
+    trusted = dial.tls()
+    assert dial.tls() is trusted
+    assert (trusted.verify_mode, trusted.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert trusted.cert_store_stats()["x509_ca"] > 0
