@@ -325,6 +325,16 @@ RECORD: _T = {
         "请求 #{number} 结果未知：执行途中工作进程停止",
         "依頼 #{number} の結果は不明：実行中にワーカーが停止",
     ),
+    "on.refusal_told": (
+        "The agent made the call of request #{number} again and was told that it may not",
+        "智能体再次发起请求 #{number} 的调用，已告知不可执行",
+        "エージェントが依頼 #{number} の呼び出しを再び行い、実行できないと伝えた",
+    ),
+    "on.not_run": (
+        "Request #{number} was approved, and its call was not made again: it did not run",
+        "请求 #{number} 已批准，但智能体没有再发起该调用：未执行",
+        "依頼 #{number} は承認されたが、呼び出しは行われず、実行していない",
+    ),
     "on.call_denied": ("A call was refused: {tool}", "拒绝了一次调用：{tool}", "呼び出しを拒否：{tool}"),
     "on.grant_given": (
         "{who} approved beside request #{number}: {rule}",

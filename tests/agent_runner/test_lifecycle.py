@@ -812,7 +812,7 @@ def test_asked_again_shows_the_same_call_anew() -> None:
 
 def test_words_that_a_limit_kept_unheard_come_before_what_is_asked_again() -> None:
     """Another request that had expired is settled first: the words are in its turn's prompt."""
-    again = an_inquiry(tool_use_id="")
+    again = an_inquiry(hold="again", tool_use_id="")
     before = waiting(again, unstarted=Unstarted(prompt="and the cache pods"))
     changes = lifecycle.decide(before, "i_1", a_decision(), votes=(), decided=True, now=at(60))
     asked = briefs.asked_again(again.having(decision=a_decision(), state="approved"))
