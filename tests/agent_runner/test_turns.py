@@ -235,10 +235,11 @@ def lines(desk: Desk) -> list[str]:
 def test_a_rule_approved_for_a_task_runs_what_it_covers_and_nothing_else(
     noting: Callable[..., Desk],
 ) -> None:
-    """The next matching call runs, a compound one asks, a deny rule wins; once revoked, it asks again."""
+    """What it covers runs, a compound one asks, a deny rule wins; revoked, it asks; given anew, it runs."""
     config = Config(policy=Policy(deny=("Bash(note add --all:*)",)))
     desk = noting(
         *("note add one", "note add two", "note add three; note add four", "note add --all", "note add five"),
+        "note add six",
         config=config,
     )
     first = desk.asked("note it")
@@ -253,12 +254,12 @@ def test_a_rule_approved_for_a_task_runs_what_it_covers_and_nothing_else(
     desk.choose(compound, "reject", reason="one at a time")
     last = desk.pending(first.task_id)
     assert (last.tool_input["command"], lines(desk)) == ("note add five", ["add one", "add two"])
-    desk.choose(last, "approve")
+    desk.choose(last, "approve", scope="rule")
     assert (desk.task(first.task_id).state, lines(desk)) == (
-        *(TaskState.DONE, ["add one", "add two", "add five"]),
+        *(TaskState.DONE, ["add one", "add two", "add five", "add six"]),
     )
     told = [e for e in desk.events(first.task_id) if e.startswith(("grant_", "call_denied"))]
-    assert told == ["grant_given", "grant_used", "grant_revoked", "call_denied"]
+    assert told == ["grant_given", "grant_used", "grant_revoked", "call_denied", "grant_given", "grant_used"]
 
 
 def test_a_rule_approved_for_a_workspace_holds_for_others_jobs_as_far_as_the_giver_may_decide(
