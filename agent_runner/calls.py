@@ -71,6 +71,8 @@ def dispatch(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -
     inquiry = snap.inquiry(inquiry_id)
     if not inquiry.run_allowed:
         raise WrongState(f"Request #{inquiry.number} is {inquiry.state}: it may not run.")
+    if inquiry.settled:
+        raise WrongState(f"The approval of request #{inquiry.number} is over: it may not run any more.")
     if snap.task.state is not TaskState.RUNNING or snap.task.stop_requested_by:
         raise WrongState(f"Request #{inquiry.number} may not run any more: the job is being stopped.")
     run = Run(state=move(EXECUTION, inquiry.run.state, ExecutionEvent.START), started_at=now)
@@ -93,6 +95,18 @@ def finished(snap: Snapshot, inquiry_id: str, *, failed: bool, output: str, now:
     return Changes(task=snap.task.having(updated_at=now), inquiries=(ran,), notes=(note,))
 
 
+def held_back(snap: Snapshot, inquiry_id: str, tool_use_id: str, why: str, now: datetime) -> Changes:
+    """A call that people had let run does not: notes why, unless it did run or that is noted already."""
+    inquiry = snap.inquiry(inquiry_id)
+    if inquiry.run.state is not Execution.NONE or inquiry.run.refused == why:
+        return Changes()
+    over = inquiry.hold is not Hold.DEFERRED  # made again once more, it is asked about anew
+    run = inquiry.run.having(refused=why)
+    refused = inquiry.having(run=run, tool_use_id=tool_use_id, settled=inquiry.settled or over)
+    note = notes.of_inquiry(Event.CALL_DENIED, refused, now, None, "", why=why)
+    return Changes(task=snap.task.having(updated_at=now), inquiries=(refused,), notes=(note,))
+
+
 def told(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -> Changes:
     """The model made a call to which people had said no, and was told so: the next one is a new one."""
     inquiry = snap.inquiry(inquiry_id)
@@ -103,16 +117,17 @@ def told(snap: Snapshot, inquiry_id: str, tool_use_id: str, now: datetime) -> Ch
     return Changes(task=snap.task.having(updated_at=now), inquiries=(known,), notes=(note,), answer=known)
 
 
-def over(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
+def over(snap: Snapshot, changes: Changes, now: datetime, *, begun: bool = True) -> Changes:
     """`changes` that end a turn, with what becomes of calls that no process waits for any more.
 
     An approved call that only the model can make stays good while the task goes on, and is on
-    record as approved and not run when it ends. A turn that failed can be tried again: the call at
-    which its process had ended is still to be made.
+    record as approved and not run when it ends. A turn that failed, or had not `begun`, can be tried
+    again: the call at which its process had ended is still to be made.
     """
     after = changes.task or snap.task
     known = {i.id for i in changes.inquiries}
     mine = [i for i in snap.inquiries if i.id not in known]
+    made = begun and after.state in _GOES_ON
     gone = tuple(
         i.having(state=move(INQUIRY, i.state, InquiryEvent.WITHDRAW))
         for i in mine
@@ -121,7 +136,7 @@ def over(snap: Snapshot, changes: Changes, now: datetime) -> Changes:
     unused = tuple(
         i.having(settled=True)
         for i in mine
-        if i.awaited and (after.state in _OVER or (i.hold is Hold.DEFERRED and after.state in _GOES_ON))
+        if i.awaited and (after.state in _OVER or (i.hold is Hold.DEFERRED and made))
     )
     said = (
         *(notes.of_inquiry(Event.WITHDRAWN, i, now, None, "") for i in gone),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from agent_runner import calls, granting, lifecycle, refusing
+from agent_runner import calls, granting, lifecycle
 from agent_runner.audit import Event, Note
 from agent_runner.digest import digest
 from agent_runner.errors import TryLater
@@ -108,7 +108,7 @@ class StoreLedger:
     async def held_back(self, inquiry: Inquiry, tool_use_id: str, why: str) -> None:
         """Puts on record that a call that people had let run may not run now, and why."""
         now = self._clock()
-        await self._transact(lambda snap: refusing.held_back(snap, inquiry.id, tool_use_id, why, now))
+        await self._transact(lambda snap: calls.held_back(snap, inquiry.id, tool_use_id, why, now))
 
     async def start(self, inquiry: Inquiry, tool_use_id: str) -> None:
         """Puts `started` on record, before the call may run; raises if it was there."""

@@ -89,8 +89,7 @@ def complete(snap: Snapshot, outcome: Outcome, asked: tuple[Inquiry, ...], now: 
         changes = _finished(task, outcome, now)
     else:
         changes = _failed(task, outcome, now)
-    if outcome.begun:  # else nothing happened to any call
-        changes = calls.over(snap, changes, now)
+    changes = calls.over(snap, changes, now, begun=outcome.begun)
     return replace(changes, release_lease=True, spent=outcome.usage.cost_usd)
 
 

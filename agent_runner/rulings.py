@@ -118,7 +118,7 @@ def refusal_words(inquiry: Inquiry) -> str:
     if inquiry.run.state is not Execution.NONE:
         return briefs.ran_already() if inquiry.run.state is Execution.FINISHED else briefs.unknown()
     if inquiry.run_allowed:
-        return ""
+        return briefs.not_run("its approval is over.") if inquiry.settled else ""
     words = _WORDS.get(inquiry.state)
     return words(inquiry) if words else briefs.not_run("it still waits for a person.")
 

@@ -33,7 +33,7 @@ class Then(StrEnum):
     DENIED = "denied"
     """The rules of that time forbade it."""
     NOT_RUN = "not_run"
-    """Neither asked about nor run: it had to wait for another call, or a subagent made it."""
+    """Neither asked about nor run: it had to wait for another call."""
     UNFINISHED = "unfinished"
     """It has no result: it runs now, or its worker died."""
     WAITING = "waiting"

@@ -87,12 +87,7 @@ class Checks:
             )
         if command.revision is not None and command.revision != inquiry.revision:
             raise ShowAgain("The request has changed since; nothing was decided.", hint="Look again.")
-        call = policy.Call(
-            tool_name=inquiry.tool_name,
-            tool_input=inquiry.tool_input,
-            cwd=inquiry.cwd,
-            workspace=inquiry.workspace,
-        )
+        call = call_of(inquiry)
         judgement = policy.judge(self.config.policy, call, needs_approval=self.needs_approval)
         if judgement.effect == "deny":
             raise FixInput(
@@ -161,7 +156,7 @@ class Checks:
         tool_shapes.check(inquiry.tool_name, inquiry.tool_input, edited)
         if isinstance(edited.get("command"), str) and not str(edited["command"]).strip():
             raise FixInput("The command is empty.", hint="Reject the request if nothing should run.")
-        call = _call(inquiry, edited)
+        call = call_of(inquiry, edited)
         judgement = policy.judge(self.config.policy, call, needs_approval=self.needs_approval)
         if judgement.effect == "deny":
             raise FixInput(
@@ -173,7 +168,7 @@ class Checks:
     def _check_limits(self, inquiry: Inquiry, command: Chose, now: datetime) -> None:
         """Nobody approves what cannot run: a condition that the call breaks already is refused."""
         if command.limits:
-            call = _call(inquiry, command.input if command.input is not None else inquiry.tool_input)
+            call = call_of(inquiry, command.input)
             limiting.check(command.limits, call, zone=self.zone, now=now)
 
     def _may_decide_edited(self, inquiry: Inquiry, call: policy.Call, actor: Actor) -> None:
@@ -221,10 +216,13 @@ _CHECKS: dict[Verdict, Callable[[Checks, Inquiry, Chose], None]] = {
 }
 
 
-def _call(inquiry: Inquiry, tool_input: dict[str, Any]) -> policy.Call:
-    """The call with this input, as the policy sees it."""
+def call_of(inquiry: Inquiry, edited: dict[str, Any] | None = None) -> policy.Call:
+    """The call as it was asked, or with an edited input, as the policy sees it."""
     return policy.Call(
-        tool_name=inquiry.tool_name, tool_input=tool_input, cwd=inquiry.cwd, workspace=inquiry.workspace
+        tool_name=inquiry.tool_name,
+        tool_input=inquiry.tool_input if edited is None else edited,
+        cwd=inquiry.cwd,
+        workspace=inquiry.workspace,
     )
 
 
@@ -246,12 +244,3 @@ def _with_amount(inquiry: Inquiry, command: Chose) -> Chose:
         raise FixInput("Only `more` can be changed here.", hint='Send input {"more": 5}.')
     changed: Chose = command.having(input=whole, conditions=words)
     return changed
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _json_type(value: object) -> str:
-    names = {str: "a text", bool: "a yes or no", dict: "an object", list: "a list", type(None): "null"}
-    return names.get(type(value), "a number")

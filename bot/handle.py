@@ -31,7 +31,7 @@ from agent_runner.people_register import PeopleRegister
 from agent_runner.store import Changes, Snapshot, Store
 from bot import emergency, together
 from bot.away import Away
-from bot.checks import Checks
+from bot.checks import Checks, call_of
 from bot.commands import Ask, AskedAgain, Chose, ChoseAll, ChoseSeveral, Retried, Revoked, Said, Stopped
 from bot.reply import OVERHEARD, Reply, decided
 from cards import replies, spoken
@@ -355,7 +355,7 @@ class Handler:
         )
 
     def told(self, inquiry: Inquiry, platform: str = "") -> dict[str, tuple[policy.Contact, ...]]:
-        """Whom the messages about a request mention, by key (see `cards.calls`)."""
+        """Whom the messages about a request mention, by key (see `cards.mentions`)."""
         number, decision, found = inquiry.number, inquiry.decision, {}
         if inquiry.escalated_at:
             added = inquiry.having(approvers=inquiry.escalate_to)
@@ -371,10 +371,7 @@ class Handler:
         """Opens a fresh inquiry for an expired one's call (B12)."""
         old, actor = self.store.inquiry(command.inquiry_id), self._member(command.actor)
         now, number = self.clock(), self.store.next_number("inquiry")
-        call = policy.Call(
-            tool_name=old.tool_name, tool_input=old.tool_input, cwd=old.cwd, workspace=old.workspace
-        )
-        terms = policy.terms(policy.route(self.config.policy, call), now)
+        terms = policy.terms(policy.route(self.config.policy, call_of(old)), now)
         after, fresh = self.store.transact(
             old.task_id,
             lambda snap: lifecycle.ask_again(

@@ -87,7 +87,7 @@ def group(read: Read, plainly: Plainly, *, state_dir: Path) -> click.Group:
         from agent_runner.shadow import Shadow, Summary
         from bot import policy_report as report
         from bot import policy_trial as trial
-        from bot.moments import moment
+        from bot.since import moment
 
         with plainly():
             now = datetime.now(UTC)

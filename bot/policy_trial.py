@@ -20,8 +20,8 @@ from agent_runner.past_calls import Gaps, Window
 from agent_runner.shadow import PastCall, Rules, Shadow, shadow
 from agent_runner.store import Store, connect
 from agent_runner.transcripts import RedisTranscripts
-from bot.moments import ALLOWED
 from bot.settings import Settings
+from bot.since import ALLOWED
 from bot.stores import store_of
 
 

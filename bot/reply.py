@@ -39,5 +39,12 @@ def decided(inquiry: Inquiry, verdict: Verdict) -> Reply:
         got = len(counted(inquiry.votes, verdict))
         details = {"number": number, "got": str(got), "needed": str(inquiry.quorum)}
         return Reply(key="reply.voted", details=details)
-    what = "limits" if inquiry.decision and inquiry.decision.limits else verdict
-    return Reply(key="reply.decided", details={"number": number}, nested={"what": f"verdict.{what}"})
+    return Reply(
+        key="reply.decided", details={"number": number}, nested={"what": verdict_key(inquiry, verdict)}
+    )
+
+
+def verdict_key(inquiry: Inquiry, verdict: Verdict) -> str:
+    """The words for a verdict that was recorded on this request."""
+    limited = inquiry.decision is not None and inquiry.decision.limits
+    return "verdict.limits" if limited else f"verdict.{verdict}"

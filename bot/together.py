@@ -14,7 +14,7 @@ from agent_runner.model import Actor, Inquiry, Kind, Value, Verdict
 from agent_runner.store import Changes, Snapshot
 from agent_runner.together import in_turn
 from bot.commands import Chose, ChoseAll, ChoseSeveral, Pressed
-from bot.reply import Reply
+from bot.reply import Reply, verdict_key
 from cards import batch
 from cards.model import Verb
 
@@ -214,11 +214,13 @@ def pressed(handler: Handler, press: Pressed) -> Reply:
 
 def told(steps: Iterable[Inquiry], verdicts: Iterable[Verdict]) -> Reply:
     """What to say to a person whose decisions on several requests were recorded."""
-    groups: dict[tuple[str, Verdict], list[int]] = {}
+    groups: dict[tuple[str, str], list[int]] = {}
     for step, verdict in zip(steps, verdicts, strict=True):
-        key = "reply.voted_together" if step.open else "reply.decided_together"
-        groups.setdefault((key, verdict), []).append(step.number)
-    said = [_sentence(key, numbers, verdict) for (key, verdict), numbers in groups.items()]
+        groups.setdefault(_recorded(step, verdict), []).append(step.number)
+    said = [
+        Reply(key=key, details={"numbers": batch.ranges(numbers)}, nested={"what": what} if what else {})
+        for (key, what), numbers in groups.items()
+    ]
     return said[0].having(more=tuple(said[1:])) if len(said) > 1 else said[0]
 
 
@@ -237,7 +239,8 @@ def told_of_all(chosen: Chosen) -> Reply:
     return whole
 
 
-def _sentence(key: str, numbers: list[int], verdict: Verdict) -> Reply:
-    decided = key == "reply.decided_together"
-    nested = {"what": f"verdict.{verdict}"} if decided else {}
-    return Reply(key=key, details={"numbers": batch.ranges(numbers)}, nested=nested)
+def _recorded(step: Inquiry, verdict: Verdict) -> tuple[str, str]:
+    """The sentence about what one person's word came to, and the words in it for the verdict."""
+    if not step.open:
+        return "reply.decided_together", verdict_key(step, verdict)
+    return "reply.voted_no_together" if verdict is Verdict.REJECT else "reply.voted_together", ""

@@ -96,9 +96,11 @@ def amount_in(inquiry: Inquiry, words: str) -> float:
 
 
 def amount_of_form(inquiry: Inquiry, fields: Mapping[str, Sequence[str]], words: str) -> float | None:
-    """The amount that a form gives, in its own field or in words; None if it gives none."""
+    """The amount that a form gives, in its own field or in words (not in both); None if it gives none."""
     given = next((values[-1].strip() for name, values in fields.items() if name == FIELD and values), "")
     if given and given != _plain(reached(inquiry).more):
+        if words:  # which of both is meant, and that nothing of it is lost, nobody can tell
+            raise BadAmount(most(inquiry))
         return amount_in(inquiry, given)
     return amount_in(inquiry, words) if words else None
 

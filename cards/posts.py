@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from agent_runner.model import Inquiry, Progress, Task
-from cards import batch, calls, outcomes, wording
+from cards import batch, mentions, outcomes, wording
 from cards.batch_card import batch_card
 from cards.compose import inquiry_card
 from cards.jobs import result_card, status_card
@@ -36,7 +36,7 @@ def posts(
     `status` (always there), `request:<number>` and, once the task has ended, `result:<turn>`. The
     steps of one turn are one message under the lowest number, unless `together` says that they do
     not fit on one; the answer must stay the same. What calls people, whom `told` has by key, is a
-    message of its own (see `cards.calls`). With `announce`, what became of requests is a
+    message of its own (see `cards.mentions`). With `announce`, what became of requests is a
     message of its own, `outcome:<number>`, where an update would reach nobody. A
     key that was posted before and is no longer listed (the result of an earlier turn) keeps its
     message: show that card `settled()`, so that nothing on it can be pressed any more.
@@ -57,7 +57,7 @@ def posts(
     for steps in batch.units(known):
         out += requests.shown(steps, together)
         for step in steps:
-            out += calls.posts(step, reader, told or {})
+            out += mentions.posts(step, reader, told or {})
         if announce:
             out += _news(steps, reader)
     if task.ended:

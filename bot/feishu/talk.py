@@ -28,7 +28,8 @@ PAUSE_MS = 3_500
 SETTLES = 0.3
 """Seconds after the answer in which an update of the card could still be undone by it."""
 
-REPAINTED = ("reply.decided", "reply.voted", "reply.decided_together", "reply.voted_together")
+_RECORDED = ("reply.decided", "reply.voted", "reply.voted_no")
+REPAINTED = (*_RECORDED, *(f"{key}_together" for key in _RECORDED))
 """What a press came to that is answered with the card as it is now."""
 
 Answer = dict[str, Any]

@@ -111,7 +111,7 @@ def chose(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> Chose:
         verdict=fields.one_of("verdict", Verdict, None),
         reason=fields.text("reason"),
         conditions=fields.text("conditions"),
-        limits=_limits(fields.listing("limits")),
+        limits=_limits(fields.listing("limits") or []),
         input=fields.mapping("input"),
         answers=_answers(fields.mapping("answers")),
         scope=fields.one_of("scope", Scope, Scope.ONCE),
@@ -135,7 +135,7 @@ def chose_all(actor: Actor, inquiry_id: str, body: dict[str, Any]) -> ChoseAll:
 
 def _texts(fields: _Fields, name: str) -> tuple[str, ...] | None:
     """A list of texts, or None if it was left out."""
-    given = fields.sequence(name)
+    given = fields.listing(name)
     if given is None:
         return None
     if not all(isinstance(item, str) for item in given):
@@ -232,10 +232,7 @@ class _Fields:
     def mapping(self, name: str) -> dict[str, Any] | None:
         return self._typed(name, dict, "an object")
 
-    def listing(self, name: str) -> list[Any]:
-        return self._typed(name, list, "a list") or []
-
-    def sequence(self, name: str) -> list[Any] | None:
+    def listing(self, name: str) -> list[Any] | None:
         return self._typed(name, list, "a list")
 
     def number(self, name: str) -> int | None:

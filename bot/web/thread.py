@@ -15,7 +15,7 @@ from agent_runner.model import Actor, Inquiry, Message, Role, Task
 from agent_runner.store import Snapshot
 from bot.web.guard import Viewer
 from bot.web.service import Service
-from cards import batch, calls, compose
+from cards import batch, compose, mentions
 from cards.batch_card import batch_card
 from cards.model import Card, Prose
 from cards.outcomes import Reader
@@ -99,7 +99,7 @@ def read(service: Service, viewer: Viewer, task_id: str) -> Thread:
     posted = {key: (at, card) for key, at, card in service.registers.posts(task_id)}
     cards = [
         *_requests(service, viewer, snap),
-        *_calls(service, viewer, snap, posted),
+        *_mentions(service, viewer, snap, posted),
         *_results(service, viewer, snap.task, posted),
     ]
     told = {
@@ -133,13 +133,13 @@ def _requests(service: Service, viewer: Viewer, snap: Snapshot) -> Iterator[Entr
         yield Entry(f"request:{steps[0].number}", steps[0].asked_at, "agent", card=card)
 
 
-def _calls(
+def _mentions(
     service: Service, viewer: Viewer, snap: Snapshot, posted: dict[str, tuple[datetime, str]]
 ) -> Iterator[Entry]:
     """Reminders and the like: as they are now, or as they were posted if their request is over."""
     reader = Reader(viewer.lang, service.zone, service.clock())
     for inquiry in snap.inquiries:
-        now = {post.key: post.card for post in calls.posts(inquiry, reader, service.handler.told(inquiry))}
+        now = {post.key: post.card for post in mentions.posts(inquiry, reader, service.handler.told(inquiry))}
         for kind, moment in (
             ("escalated", inquiry.escalated_at),
             ("reminder", inquiry.reminded_at),

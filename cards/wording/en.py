@@ -40,6 +40,7 @@ WORDS: Mapping[str, str] = {
     "typed.batch_last": "{a}1 approve   {a}2 <what> approve with changes   {a}3 <why> reject",
     "reply.decided_together": "Recorded for {numbers}: {what}.",
     "reply.voted_together": "Recorded for {numbers}: more approvals are needed.",
+    "reply.voted_no_together": "Recorded for {numbers}: rejected. The others can still approve.",
     "reply.left_not_allowed": "Still open, because you may not decide it: {numbers}.",
     "reply.left_changed": "Still open, because it changed since you saw it: {numbers}.",
     "ask_back.which_step": (

@@ -40,6 +40,7 @@ WORDS: Mapping[str, str] = {
     "typed.batch_last": "{a}1 承認   {a}2 <変更内容> 変更して承認   {a}3 <理由> 却下",
     "reply.decided_together": "{numbers} を記録しました：{what}。",
     "reply.voted_together": "{numbers} を記録しました。ほかの人の承認も必要です。",
+    "reply.voted_no_together": "{numbers} を記録しました：却下。ほかの人はまだ承認できます。",
     "reply.left_not_allowed": "あなたが決定できないため未決のまま：{numbers}。",
     "reply.left_changed": "表示後に変わったため未決のまま：{numbers}。",
     "ask_back.which_step": (

@@ -40,6 +40,7 @@ WORDS: Mapping[str, str] = {
     "typed.batch_last": "{a}1 批准   {a}2 <修改要求> 按意见修改   {a}3 <理由> 驳回",
     "reply.decided_together": "已记录 {numbers}：{what}。",
     "reply.voted_together": "已记录 {numbers}：还需要其他人批准。",
+    "reply.voted_no_together": "已记录 {numbers}：驳回。其他人仍可批准。",
     "reply.left_not_allowed": "{numbers} 你无权决定，仍待处理。",
     "reply.left_changed": "{numbers} 在你看过之后有变化，仍待处理。",
     "ask_back.which_step": (

@@ -78,6 +78,23 @@ def test_a_turns_end_leaves_nothing_in_between(inquiries: list[Inquiry], state: 
             assert told == ([Event.NOT_RUN] if lapsed else [])
 
 
+def test_a_turn_that_had_not_begun_leaves_only_what_a_process_asked() -> None:
+    """Nobody waits any more for the process that is gone; the approved call is still to be made."""
+    live, approved = an_inquiry(id="i_2", number=13, hold="live"), one(hold="deferred")
+    snap = Snapshot(a_task(state="running"), (approved, live))
+    waits = Changes(task=snap.task.having(state="waiting"))
+    changes = calls.over(snap, waits, at(60), begun=False)
+    assert [(i.id, i.state) for i in changes.inquiries] == [("i_2", InquiryState.WITHDRAWN)]
+
+
+@pytest.mark.parametrize("hold", [*Hold])
+def test_an_approval_that_is_over_lets_nothing_run(hold: Hold) -> None:
+    """It is on record as not run; whoever wants it now is asked anew."""
+    snap = Snapshot(a_task(state="running"), (one(hold=hold, settled=True),))
+    with pytest.raises(WrongState):
+        calls.dispatch(snap, "i_1", "toolu_1", at(60))
+
+
 @pytest.mark.parametrize("state", ["failed", "stuck"])
 def test_a_turn_that_can_be_tried_again_keeps_its_approval(state: str) -> None:
     """The call at which the process ended is still to be made (A06)."""

@@ -414,6 +414,10 @@ def test_a_closed_gate_refuses_until_it_is_opened() -> None:
 UNKNOWN = Ruling("deny", briefs.unknown())
 
 DECIDED: dict[str, tuple[Inquiry, Ruling]] = {
+    "approved, and over": (
+        an_inquiry(state="approved", decision=a_decision(), settled=True),
+        Ruling("deny", briefs.not_run("its approval is over.")),
+    ),
     "pending": (an_inquiry(), Ruling("deny", briefs.not_run("it still waits for a person."))),
     "approved": (approved(), Ruling("allow")),
     "rejected": (

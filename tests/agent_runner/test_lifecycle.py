@@ -176,6 +176,20 @@ def test_which_event_may_happen_when() -> None:
 RUNNING = Snapshot(a_task(state="running"))
 STARTED = an_inquiry(state="approved", decision=a_decision(), run=a_run("started"))
 ENDED_DONE = "task_ended: All pods are ready."
+ASKS: dict[str, Any] = {
+    "task": {"state": "waiting", "batch": "t_1-1-1", "waiting_since": "2026-03-02T14:01:00Z"},
+    "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
+    "inquiries": {"i_2": {"state": "pending"}},
+    "notes": ["inquiry_asked about i_2 by Mei"],
+    "release_lease": True,
+}
+STOPS: dict[str, Any] = {
+    "task": {"state": "stopped"},
+    "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
+    "inquiries": {"i_2": {"state": "withdrawn"}},
+    "notes": ["withdrawn about i_2 by Lin", "task_ended"],
+    "release_lease": True,
+}
 
 WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]] = {
     "start": (
@@ -213,35 +227,17 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
     "deferred": (
         RUNNING,
         EVENTS["deferred"],
-        {
-            "task": {"state": "waiting", "batch": "t_1-1-1", "waiting_since": "2026-03-02T14:01:00Z"},
-            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
-            "inquiries": {"i_2": {"state": "pending"}},
-            "notes": ["inquiry_asked about i_2 by Mei"],
-            "release_lease": True,
-        },
+        ASKS,
     ),
     "deferred while somebody stops": (
         Snapshot(a_task(state="running", stop_requested_by=LIN)),
         EVENTS["deferred"],
-        {
-            "task": {"state": "stopped"},
-            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
-            "inquiries": {"i_2": {"state": "withdrawn"}},
-            "notes": ["withdrawn about i_2 by Lin", "task_ended"],
-            "release_lease": True,
-        },
+        STOPS,
     ),
     "limited": (
         RUNNING,
         EVENTS["limited"],
-        {
-            "task": {"state": "waiting", "batch": "t_1-1-1", "waiting_since": "2026-03-02T14:01:00Z"},
-            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
-            "inquiries": {"i_2": {"state": "pending"}},
-            "notes": ["inquiry_asked about i_2 by Mei"],
-            "release_lease": True,
-        },
+        ASKS,
     ),
     "limited before it began to resume": (
         Snapshot(a_task(state="running", prompt=None, batch="t_1-0-1")),
@@ -261,13 +257,7 @@ WRITES: dict[str, tuple[Snapshot, Callable[[Snapshot], Changes], dict[str, Any]]
     "limited while somebody stops": (
         Snapshot(a_task(state="running", stop_requested_by=LIN)),
         EVENTS["limited"],
-        {
-            "task": {"state": "stopped"},
-            "used": {"cost_usd": 0.25, "model_calls": 2, "turns": 1, "active_ms": 1500},
-            "inquiries": {"i_2": {"state": "withdrawn"}},
-            "notes": ["withdrawn about i_2 by Lin", "task_ended"],
-            "release_lease": True,
-        },
+        STOPS,
     ),
     "limited with a call that may have run": (
         Snapshot(a_task(state="running"), (STARTED,)),

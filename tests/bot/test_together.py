@@ -73,6 +73,15 @@ def test_all_steps_are_approved_in_one_write_and_the_turn_goes_on(office: Office
     assert told_of_all(chosen).text("en") == "Recorded for #12-#14: approved."
 
 
+def test_without_a_veto_all_can_still_be_approved_by_the_others(office: Office) -> None:
+    """The answer says so: a rejection is one vote of several."""
+    office.opened(A.having(veto=False, quorum=2), B.having(veto=False, quorum=2))
+    chosen = choose_all(office, "reject", reason="not today")
+    assert states(office) == ["pending"] * 2
+    said = "Recorded for #12-#13: rejected. The others can still approve."
+    assert told_of_all(chosen).text("en") == said
+
+
 def test_all_are_rejected_with_the_same_words(office: Office) -> None:
     """The reason reaches each of them; without one nothing is decided."""
     office.opened(A, B)
@@ -249,6 +258,15 @@ def test_a_message_decides_several_steps_in_one_write(office: Office) -> None:
     ]
     assert (office.jobs, office.events()) == ([("t_1", 2)], ["decided"] * 3)
     assert [g.number for g in office.store.snapshot("t_1").grants] == [14]
+
+
+def test_conditions_of_one_step_are_named_as_such(office: Office) -> None:
+    """They let it run, so nothing is said of a change."""
+    office.opened(A, B)
+    assert office.say("a2 at most 3 times b1", by=LIN).text("en").splitlines() == [
+        "Recorded for #12: approved, under conditions that are checked when it runs.",
+        "Recorded for #13: approved.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from agent_runner.model import (
     Verdict,
     Vote,
 )
-from cards import calls, compose
+from cards import compose, mentions
 from cards.batch_card import batch_card
 from cards.model import Card
 from cards.notices import held_card
@@ -431,7 +431,7 @@ def call(kind: str, of: Inquiry, *told: Any) -> Callable[[str], Card]:
 
     def make(lang: str) -> Card:
         key = f"{kind}:{of.number}"
-        made = calls.posts(of, Reader(lang, ZONE, NOW), {key: told})
+        made = mentions.posts(of, Reader(lang, ZONE, NOW), {key: told})
         return {post.key: post.card for post in made}[key]
 
     return make

@@ -684,6 +684,21 @@ def test_model_calls_are_whole() -> None:
     assert parse("2 50.5", [CALLS]) == AskBack(code="bad_amount", details={"most": "2000"})
 
 
+@pytest.mark.parametrize(
+    ("fields", "reply"),
+    [
+        ({"input.more": ["5"]}, more(5)),
+        ({"input.more": ["2"], "conditions": ["5"]}, more(5)),
+        ({"input.more": ["5"], "conditions": ["be careful"]}, BAD),
+        ({"input.more": ["5"], "conditions": ["7"]}, BAD),
+        ({"input.more": ["2"]}, WHAT),
+    ],
+)
+def test_a_form_gives_one_amount(fields: dict[str, list[str]], reply: Any) -> None:
+    """In its field or in words; of both, neither is dropped: it is asked back."""
+    assert from_form(MONEY, "change", fields) == reply
+
+
 @pytest.mark.parametrize("text", ["go on", "继续"])
 def test_going_on_approves_nothing_else(text: str) -> None:
     """These words are a yes to a limit alone."""

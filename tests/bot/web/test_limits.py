@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_runner import refusing
+from agent_runner import calls
 from tests.bot.web.test_pages import browser, text_of
 from tests.bot.web.webdesk import WebDesk
 
@@ -115,7 +115,7 @@ def test_a_call_that_was_held_back_is_seen(desk: WebDesk) -> None:
         desk.later(minutes=11)
         desk.start(inquiry.task_id)
         desk.store.transact(
-            inquiry.task_id, lambda s: refusing.held_back(s, inquiry.id, "toolu_1", why, desk.now())
+            inquiry.task_id, lambda s: calls.held_back(s, inquiry.id, "toolu_1", why, desk.now())
         )
         told = client.get(f"/api/inquiries/{inquiry.id}").json()
         thread, record = (

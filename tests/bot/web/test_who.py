@@ -19,7 +19,7 @@ from agent_runner.policy import Policy, Route
 from bot.commands import Chose
 from bot.delivery import Shown
 from bot.web.client import WebClient
-from cards import calls, compose
+from cards import compose, mentions
 from cards.outcomes import Reader
 from tests.bot.web.test_pages import Page, browser, text_of
 from tests.bot.web.webdesk import LIN, NOW, WebDesk
@@ -173,7 +173,7 @@ def posted(desk: WebDesk, inquiry: Inquiry) -> None:
     reader = Reader("en", desk.service().zone, desk.now())
     place = Place(platform="web", thread=inquiry.task_id)
     client = WebClient(desk.registers, "en", desk.now)
-    for post in calls.posts(inquiry, reader, desk.handler.told(inquiry, "web")):
+    for post in mentions.posts(inquiry, reader, desk.handler.told(inquiry, "web")):
         shown = Shown(key=post.key, task_id=inquiry.task_id, revision=1, card=post.card)
         asyncio.run(client.post(place, shown))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_runner.durations import format_duration
 from agent_runner.errors import FixInput
-from bot.moments import moment
+from bot.since import moment
 
 NOW = datetime(2026, 3, 2, 14, 0, tzinfo=UTC)
 
